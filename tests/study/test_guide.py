@@ -46,23 +46,6 @@ def test_documents_are_rendered_as_by_the_library_markdown(path):
     assert Page(document.body(text, folder)).parts == expected.parts and len(expected.parts) > 300
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("a <b> & \"c\"", "<p>a &lt;b&gt; &amp; &quot;c&quot;</p>"),
-    ("`<b> **x**`", "<p><code>&lt;b&gt; **x**</code></p>"),
-    ("x_ij * y_ij, 2*3*4", "<p>x_ij * y_ij, 2*3*4</p>"),
-    ("**a** b **c `d`** *e*", "<p><strong>a</strong> b <strong>c <code>d</code></strong> <em>e</em></p>"),
-    ("[n = j] (1)", "<p>[n = j] (1)</p>"),
-    ("[**a** `b`](#c)", '<p><a href="#c"><strong>a</strong> <code>b</code></a></p>'),
-    ("[a](nowhere.md) [b](https://x.y/?a=1&b)", '<p>a <a href="https://x.y/?a=1&amp;b">b</a></p>'),
-    ("```text\n# a\n\n| b |\n```", '<pre tabindex="0"><code># a\n\n| b |\n</code></pre>'),
-    ("    a\n      b\n", '<pre tabindex="0"><code>a\n  b\n</code></pre>'),
-    ("- a\n  b\n- c\n\n1. d\n2. e", "<ul><li>a\n  b</li><li>c</li></ul>\n<ol><li>d</li><li>e</li></ol>"),
-    ("| a | b |\n|---|---|\n| c | |", '<table><tr><th scope="col">a</th><th scope="col">b</th></tr><tr><td>c</td><td></td></tr></table>'),
-])
-def test_markdown(text, expected):
-    assert document.body(text, ROOT) == expected
-
-
 def test_links_and_pictures_of_the_page(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "markdown", None)  # which pip install . does not bring
     page = Page(guide.write(tmp_path).read_text("utf-8"))
@@ -105,4 +88,3 @@ def test_the_page_fits_and_is_accessible(browser, tmp_path, size, scheme):
     browser.open(guide.write(tmp_path))
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
     assert browser.accessibility() == [] and browser.errors() == [] and browser.requests() == []
-

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import study
 from minigrad.tracing import Trace, page as page_of_trace, shares
 from pages import CLASSES, Q_K_V, X, draw, trace_of
 from sessions import replay, sections
 from student_answers import BACKWARD, FILE, notebook
+from study import document
 from study.exercises.own import load
-from study.exercises.submission import LARGEST, exercise_of, expect, read, source_of_text
+from study.exercises.submission import LARGEST, exercise_of, expect, read, source_of_notebook, source_of_text
 
 
 def written(name: str, content: str | bytes) -> pathlib.Path:
@@ -28,6 +30,12 @@ def without_backward() -> Trace:
     return trace
 
 
+def python(cell: str) -> str:
+    source = source_of_notebook("a.ipynb", notebook(cell, "x = 1"))
+    assert not source.broken
+    return repr(source.text)
+
+
 COURSE = {"softmax": "softmax_backward", "tanh": "tanh_backward", "gelu": "gelu_backward", "clip": "clip_by_norm"}
 NAMES = {
     "np": np, "json": json, "math": np, "os": os, "Path": pathlib.Path, "load": load, "notebook": notebook, "LARGEST": LARGEST,
@@ -36,7 +44,9 @@ NAMES = {
     "page_with": lambda extras: page_of_trace.html(NAMES["trace"](), extras, {"none": {}}),
     "own": lambda source, name="own_exercise.py": load(written(name, source)),
     "read": lambda name, content: read(written(name, content)),
-    "exercise_of": lambda text: exercise_of(source_of_text("hw.py", text), COURSE),
+    "exercise_of": lambda text, name="hw.py": exercise_of(source_of_text(name, text), COURSE),
+    "python": python,
+    "html": lambda text: repr(document.body(text, pathlib.Path(study.__file__).parents[1])),
     "expect": lambda text: expect(source_of_text("hw.py", text), "f", ["dout", "x"]),
 }
 

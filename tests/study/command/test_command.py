@@ -8,7 +8,6 @@ import pytest
 
 from study import command
 from study.command import COMMANDS
-from refusals import one_line
 
 
 def test_help_lists_all_commands(run):
@@ -34,21 +33,6 @@ def test_info(run):
     assert code == 0
     for name in ("minigrad", "numpy", "numba", "python", "cpu", "cores", "threads", "threading layer", "kernel cache"):
         assert f"{name} " in out
-
-
-@pytest.mark.parametrize("arguments, says", [
-    ([], f"a command is missing (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
-    ([""], "a command is missing"),
-    (["sweep"], "`minigrad sweep` is gone: call `minigrad train` in a shell loop"),
-    (["prepare"], "`minigrad prepare` is gone: `minigrad train --text FILE` takes the text itself"),
-    (["fly"], f"'fly' is not a command (choose from {', '.join(COMMANDS)}); see `minigrad --help`"),
-    (["trian"], "'trian' is not a command (did you mean train?); see `minigrad --help`"),
-    (["--helpp"], "'--helpp' is not a command"),
-    (["info", "--thread", "2"], "unrecognized arguments: --thread 2 (did you mean --threads?); see `minigrad info --help`"),
-    (["info", "--threads", "0"], "--threads: expected a number of threads from 1"),
-])
-def test_bad_input(run, arguments, says):
-    one_line(run(*arguments), says, (2,))
 
 
 def test_the_garbage_collector_skips_imported_objects():
