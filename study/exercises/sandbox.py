@@ -12,10 +12,8 @@ submissions do not run on Windows (use WSL).
 import contextlib
 import os
 import pathlib
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -116,8 +114,8 @@ class Sandbox:
         """Start the process, and wait until it has loaded NumPy."""
         if os.name != "posix":
             raise RuntimeError("submissions run only on Linux and macOS; on Windows, use WSL")
-        self.folder = tempfile.mkdtemp(prefix="exercise_")
-        self.closing.callback(remove, self.folder)
+        empty = tempfile.TemporaryDirectory(prefix="exercise_", ignore_cleanup_errors=True)
+        self.folder = self.closing.enter_context(empty)
         settings = {"limits": asdict(self.limits), "filename": self.source.filename, "function": self.function_name}
         self.pipe, theirs = socket.socketpair()
         self.replies = self.closing.enter_context(self.pipe.makefile("rb"))
@@ -228,15 +226,3 @@ class Sandbox:
             more = f" (before, {self.failed.place or 'a statement'} raised {self.failed.message})"
         return Answer(RAISED, message=(f"{kind}: {message}" if message else kind) + more, line=line,
                       place=self.source.place(line) if line else "", code=self.source.code(line) if line else "")
-
-
-def remove(folder: str) -> None:
-    """Delete a folder, even if the submission has locked it, unless it has done so itself."""
-    if not os.path.isdir(folder):
-        return
-    os.chmod(folder, stat.S_IRWXU)
-    for place, folders, _ in os.walk(folder):
-        for name in folders:
-            if not os.path.islink(path := os.path.join(place, name)):
-                os.chmod(path, stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)

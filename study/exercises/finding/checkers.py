@@ -157,6 +157,10 @@ def with_many_outputs(sessions: list[Session]) -> list[Session]:
     return [s for s in sessions if s.watched.upstreams and s.watched.upstreams[0].size > 1]
 
 
+def moves_all(watched: Watched) -> bool:
+    return min(watched.shares(), default=1) == 1
+
+
 def was_changed(session: Session) -> bool:
     """Has the call changed the inputs, by more than rounding?"""
     after = session.answer.inputs_after[2] if len(session.answer.inputs_after) == 3 else session.watched.arrays
@@ -205,20 +209,21 @@ WEAKNESSES = [  # seen(all sessions, those that were missed, false alarms)
         and not each(with_many_outputs(all_), Watched.has_constant_upstream)),
     Weakness(
         "not all inputs", "it does not move all inputs: if there are several, each has a gradient to check",
-        lambda all_, missed, alarms: each([s for s in passed(missed) if len(s.watched.floats) > 1], Watched.skips_inputs)),
+        lambda all_, missed, alarms: each(
+            [s for s in passed(missed) if len(s.watched.shares()) > 1], lambda w: not all(w.shares()))),
     Weakness(
         "not all entries", "it moves only some entries of an input: a mistake elsewhere goes unnoticed",
-        lambda all_, missed, alarms: seen_in(passed(missed), Watched.skips_entries)),
+        lambda all_, missed, alarms: seen_in(passed(missed), lambda w: any(0 < share < 1 for share in w.shares()))),
     Weakness(
         "float32", "it computes in float32, whose rounding errors are as large as the mistakes",
         lambda all_, missed, alarms: seen_in(all_, lambda w: np.dtype(np.float32) in w.dtypes)),
     Weakness(
         "form", "it does not check how many gradients there are, for None, and their shapes (NumPy broadcasts)",
-        lambda all_, missed, alarms: seen_in([s for s in missed if s.off == np.inf and not s.has_nan], Watched.moves_all)),
+        lambda all_, missed, alarms: seen_in([s for s in missed if s.off == np.inf and not s.has_nan], moves_all)),
     Weakness(
         "NaN passes", "a NaN passes: comparisons with NaN are false, so ask whether the error is small, not whether it is "
         "large",
-        lambda all_, missed, alarms: seen_in([s for s in missed if s.has_nan], Watched.moves_all)),
+        lambda all_, missed, alarms: seen_in([s for s in missed if s.has_nan], moves_all)),
     Weakness(
         "absolute tolerance", "its tolerance is absolute: where all gradients are small everything passes; compare the "
         "error with the size of the gradient",

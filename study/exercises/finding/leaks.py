@@ -6,7 +6,7 @@ import numpy as np
 
 from study.exercises.answer import Answer, Caller
 
-from .base import Finding, Watched, Weakness, found_in, numbers_in, raised
+from .base import Finding, Watched, Weakness, raised, weaknesses
 
 SIZES = ((1, False), (2, True), (2, False), (2, True), (3, True), (3, True), (4, True), (4, True), (5, True), (5, False),
          (6, True), (7, True), (8, True), (8, False), (9, True))  # how many tokens, and whether it leaks
@@ -49,7 +49,7 @@ def draw(generator: np.random.Generator, tokens: int, leaks: bool) -> Leaking:
             return model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hunt:
     """One model, the calls, and the answer."""
 
@@ -59,7 +59,11 @@ class Hunt:
 
     @property
     def said(self) -> tuple[int, ...] | None:
-        return numbers_in(self.answer)
+        """The integers that were returned, alone or in a tuple, list or array; None for None, -1 for any other number."""
+        if all(result is None for result in self.answer.results):
+            return None
+        values = [value for result in self.answer.results if result is not None for value in np.ravel(result).tolist()]
+        return tuple(int(v) if isinstance(v, (int, float)) and v == v // 1 else -1 for v in values)
 
     @property
     def is_right(self) -> bool:
@@ -77,8 +81,18 @@ class Hunt:
 
 def hunt(caller: Caller, generator: np.random.Generator) -> Finding:
     """With and without a leak, for few tokens and more."""
-    models = (draw(generator, tokens, leaks) for tokens, leaks in SIZES)
-    return found_in((try_on(model, caller) for model in models), "models", WEAKNESSES, facts)
+    hunts: list[Hunt] = []
+    for tokens, leaks in SIZES:
+        hunts.append(try_on(draw(generator, tokens, leaks), caller))
+        if hunts[-1].answer.kind in ("timeout", "died"):
+            return Finding(stopped=hunts[-1].answer)
+    answered = [one for one in hunts if one.answer.kind == "returned"]
+    if not answered:
+        return Finding(stopped=hunts[0].answer)
+    wrong = [one for one in hunts if not one.is_right]
+    if not wrong:
+        return Finding(remarks=(f"right on all {len(hunts)} models",))
+    return Finding(weaknesses(WEAKNESSES, answered, [one for one in wrong if one in answered]), tuple(facts(hunts, wrong)))
 
 
 def try_on(model: Leaking, caller: Caller) -> Hunt:
