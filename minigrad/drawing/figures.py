@@ -19,6 +19,14 @@ def new_figure(rows: int, columns: int, width: float, height: float, layout: str
     return figure, figure.subplots(rows, columns, **options)
 
 
+def draw_panel(axis: Any, title: str, values: Any, limit: float, **options: Any) -> None:
+    """A matrix as colours of its numbers, from -limit to limit, with a scale beside it."""
+    image = axis.imshow(values, cmap=signed(), vmin=-limit, vmax=limit, interpolation="nearest", **options)
+    axis.set_title(title, fontsize=9)
+    axis.tick_params(labelsize=7)
+    axis.figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
+
+
 def has_glyph(character: str) -> bool:
     """Does the font of figures have this character?"""
     fonts = matplotlib("font_manager")

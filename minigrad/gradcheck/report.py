@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing.figures import new_figure, signed
+from ..drawing.figures import draw_panel, new_figure
 from ..drawing.html import html_of_report
 from .constants import constant_ratio, name_constant
 from .differences import FAIL, INCONCLUSIVE, PASS, largest_finite, overall
@@ -271,16 +271,13 @@ class GradcheckReport:
                 f"backward - {entry.reference}: {entry.verdict}": (difference, worst),
             }
             for axis, (title, (values, scale)) in zip(row, pictures.items()):
-                image = axis.imshow(values, cmap=signed(), vmin=-scale, vmax=scale, aspect="auto", interpolation="nearest")
-                axis.set_title(title, fontsize=9)
+                draw_panel(axis, title, values, scale, aspect="auto")
                 is_direction = entry.columns[0].startswith("direction")
                 axis.set_xlabel("direction" if is_direction else "element of the input", fontsize=8)
                 axis.set_ylabel("element of the output" if len(entry.rows) > 1 else entry.rows[0], fontsize=8)
-                axis.tick_params(labelsize=7)
                 for ticks, n in ((axis.set_xticks, values.shape[1]), (axis.set_yticks, values.shape[0])):
                     if n <= 12:
                         ticks(range(n))
-                figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
         if path is not None:
             figure.savefig(path, dpi=120)
         return figure

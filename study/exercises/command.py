@@ -16,6 +16,7 @@ from study.exercises.grading import command as grading
 from study.exercises.report import ERROR, Report
 from study.exercises.submission import SubmissionError
 from study.exercises.training import command as training
+from study.places import check_place
 
 HANDOUT = "exercises.html"
 
@@ -84,9 +85,8 @@ def show(options: argparse.Namespace) -> int:
         print("\n\n\n".join("\n\n".join(part) for part in parts))
         return 0
     path = pathlib.Path(options.html)
-    check_new(path, "--html")
+    check_place(path, "--html")
     parts = ["# Exercises", *(text.handout(one, more(one, options, "```python\n{}\n```")) for one in exercises)]
-    check_writable(path.parent, "--html")
     path.write_text(document.page("\n\n".join(parts), path.parent), encoding="utf-8")
     print(path)
     return 0
@@ -96,12 +96,6 @@ def more(exercise: Exercise, options: argparse.Namespace, code: str) -> list[str
     """The hints and the solution that were asked for."""
     hints = [f"Hint {k + 1} of 3: {exercise.hints[k]}" for k in range(getattr(options, "hints", 0))]
     return hints + [code.format(exercise.source.rstrip())] * ("solution" in options)
-
-
-def check_new(path: pathlib.Path, flag: str) -> None:
-    """UsageError if there is such a file."""
-    if path.exists():
-        raise UsageError(f"{path} already exists; choose another name with {flag}")
 
 
 def add_new_flags(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +132,7 @@ def check(options: argparse.Namespace) -> int:
     if not path.exists():
         raise UsageError(f"there is no file {path}")
     if given.get("plot"):
-        check_new(pathlib.Path(given["plot"]), "--plot")
+        check_place(pathlib.Path(given["plot"]), "--plot")
         check_ending(given["plot"], "--plot")
     if given.get("seed", 0) < 0:
         raise UsageError(f"--seed: expected a whole number from 0, got {given['seed']}")

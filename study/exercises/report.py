@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.drawing.figures import new_figure, signed
+from minigrad.drawing.figures import draw_panel, new_figure
 from minigrad.drawing.html import html_of_report
 from study.exercises.answer import Answer
 from study.exercises.exercise import Exercise, Inputs
@@ -247,10 +247,7 @@ def draw_row(axes: Iterable[Any], name: str, given: np.ndarray, right: np.ndarra
         if values is None:
             axis.set_axis_off()
             continue
-        image = axis.imshow(values, cmap=signed(), vmin=-limit, vmax=limit, interpolation="nearest")
-        axis.set_title(title, fontsize=9)
-        axis.tick_params(labelsize=7)
-        axis.figure.colorbar(image, ax=axis).ax.tick_params(labelsize=7)
+        draw_panel(axis, title, values, limit)
 
 
 def largest(array: np.ndarray) -> float:

@@ -6,7 +6,7 @@ import tempfile
 import webbrowser
 
 from minigrad.tracing.page import is_page, write
-from models.commands.shared import UsageError, check_writable, usage_errors
+from models.commands.shared import UsageError, usage_errors
 from models.commands.train import last_run_or_starter
 from models.progress import saying
 from models.config import NORMS, PLACEMENTS, check_number, check_whole
@@ -14,6 +14,7 @@ from study import guide
 from study.page import attention, block, inputs, pages, trained
 from study.page.attention import DEFAULT
 from study.page.stations import STATIONS
+from study.places import check_place
 
 PAGE = "study.html"
 OF_A_CHECKPOINT = "text", "layer", "head"  # flags that need --checkpoint
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         path = guide.write(pathlib.Path(tempfile.mkdtemp(prefix="minigrad-")))
     else:
         path = pathlib.Path(given.get("out", PAGE))
-        check_place(path, "force" in given)
+        check_place(path, "--out", is_page, "force" in given)
         write_page(given, path)
     address = path.absolute().as_uri() + fragment
     print(path)
@@ -174,20 +175,6 @@ def check_flags(given: dict) -> None:
         raise UsageError("--norm needs --block PLACEMENT, a block that has norms, such as pre or post")
     if "checkpoint" not in given and (alone := [name for name in OF_A_CHECKPOINT if name in given]):
         raise UsageError(f"--{alone[0]} needs --checkpoint RUN, a trained model; give both")
-
-
-def check_place(path: pathlib.Path, overwrite: bool) -> None:
-    """UsageError if the page cannot be written there, or would overwrite another kind of file."""
-    if path.exists() and not path.is_file():
-        kind = "folder" if path.is_dir() else "pipe, socket or device"
-        raise UsageError(f"{path} is a {kind}; name a file with --out")
-    check_writable(path.parent)
-    try:
-        if path.is_file() and not overwrite and not is_page(path):
-            raise UsageError(f"{path} already exists and is not a page of minigrad's; give another name with --out, or "
-                             "--force")
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}); give another name with --out") from None
 
 
 def opened(address: str) -> bool:

@@ -495,8 +495,8 @@ def test_only_pages_are_overwritten_without_force(run):
     pathlib.Path("mine.html").write_text("my homework")
     code, out, err = run("--out", "mine.html", "--no-open")
     assert (code, out) == (2, "") and pathlib.Path("mine.html").read_text() == "my homework"
-    assert err == ("minigrad: error: mine.html already exists and is not a page of minigrad's; give another name with --out, or "
-                   "--force\n")
+    assert err == ("minigrad: error: mine.html already exists; choose another name with --out, or overwrite it "
+                   "with --force\n")
     assert run("--out", "mine.html", "--no-open", "--force")[0] == 0
     first = pathlib.Path("mine.html").read_text()
     assert run("--out", "mine.html", "--no-open", "--input", write_json(Q_K_V))[0] == 0

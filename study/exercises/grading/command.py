@@ -13,7 +13,7 @@ import zipfile
 from tqdm import tqdm
 
 from minigrad.serialization import replacing
-from models.commands.shared import UsageError, check_writable, usage_errors
+from models.commands.shared import UsageError, usage_errors
 from models.distributed import own_cores
 from study.exercises.course import COURSE
 from study.exercises.exercise import Exercise
@@ -23,6 +23,7 @@ from study.exercises.grading.rows import NOT_JUDGED, Row, line
 from study.exercises.grading.submissions import Course, Submission
 from study.exercises.report import RIGHT
 from study.exercises.sandbox import Limits
+from study.places import check_place
 
 SECONDS = Limits().call_seconds
 CHOSEN = "exercises.txt"
@@ -141,16 +142,6 @@ def check_places(given: dict, folder: pathlib.Path) -> None:
         raise UsageError(f"{folder} is neither a folder nor a zip; name one with a folder or files for each student")
     for name, make in FILES.items():
         if name in given:
-            check_place(pathlib.Path(given[name]), f"--{name}", make([], "", 0)[:BEGINNING], "force" in given)
-
-
-def check_place(path: pathlib.Path, flag: str, beginning: str, force: bool) -> None:
-    """UsageError if no file can be written there, or it would replace one that does not begin as ours."""
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is a folder, pipe, socket or device; name a file with {flag}")
-    check_writable(path.parent, flag)
-    try:
-        if path.is_file() and not force and not path.read_bytes().startswith(beginning.encode()):
-            raise UsageError(f"{path} exists; choose another place with {flag}, or overwrite it with --force")
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}); choose another place with {flag}") from None
+            ours = make([], "", 0)[:BEGINNING].encode()
+            check_place(pathlib.Path(given[name]), f"--{name}", lambda path, ours=ours: path.read_bytes().startswith(ours),
+                        "force" in given)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from minigrad.drawing.figures import new_figure
-from models.commands.shared import UsageError, check_writable
+from models.commands.shared import UsageError
 from models.progress import saying
 from study.exercises import submission
 from study.exercises.course import COURSE
@@ -19,6 +19,7 @@ from study.exercises.training.answers import with_backward
 from study.exercises.training.ops import LIBRARY
 from study.exercises.training.run import BATCH, RATE, STEPS, Run, ops_used, train
 from study.exercises.training.transformer import T
+from study.places import check_place
 
 SECONDS = 60.0  # for training
 CLOSE = 1e-4  # losses that count as the same
@@ -40,10 +41,8 @@ def run(options: argparse.Namespace) -> int:
     if steps < 1 or seed < 0:
         raise UsageError(f"expected --steps from 1 and --seed from 0, got {steps} and {seed}")
     picture = pathlib.Path(given["plot"]) if "plot" in given else None
-    if picture is not None and picture.exists():
-        raise UsageError(f"{picture} already exists; choose another name with --plot")
     if picture is not None:
-        check_writable(picture.parent, "--plot")
+        check_place(picture, "--plot")
     answers = answers_in(given["files"])
     reports = {name: check_file(path, name) for name, (path, _) in answers.items()}
     runnable = {name for name, report in reports.items() if report.verdict in (RIGHT, WRONG)}

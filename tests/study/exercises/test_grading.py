@@ -636,7 +636,7 @@ def test_nothing_is_overwritten_without_force(grade, fake, tmp_path, flag, path,
     file = pathlib.Path(path)
     file.write_text(mine)
     code, out, err = grade(folder, flag, path)
-    assert (code, out) == (2, "") and f"{file} exists" in err and "--force" in err
+    assert (code, out) == (2, "") and f"{file} already exists" in err and "--force" in err
     assert file.read_text() == mine
     assert grade(folder, flag, path, "--force")[0] == 0 and file.read_text() != mine
     (folder / "jane/softmax.py").write_text("wrong")
