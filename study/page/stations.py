@@ -80,8 +80,8 @@ STATIONS = [
         {"text": "Where does `r_[i]` lie? Find the number of row [i] of `dP` that is nearest.",
          "smallest": cell("weights", "i"), "to": cell("row_sum", "i", 0),
          "reason": "Each `dP_[ik]` counts `P_[ik]` times, and the weights sum to 1. So `r_[i]` lies between the smallest "
-                   "and the largest `dP_[ik]` of the keys that token [i] sees. Those with much weight pull most, and it need "
-                   "not be near any of them."}),
+                   "and the largest `dP_[ik]` of the keys that token [i] sees. Those with much weight pull most, and it "
+                   "need not be near any of them."}),
     station(
         5, "Above or below the mean", "weights backward",
         ("Raise `S_ij` by a little `eps`: its weight gains `eps P_ij`, and then every weight of the row gives up its "

@@ -557,9 +557,15 @@ def test_boxes_say_how_large_their_results_are_and_open(browser, opened, name):
     first = next(iter(PAGES[name]().extras["editable"]))
     browser.type(first, "1,0", "7")
     assert first in browser.run(visible) and browser.run("return boxes.filter(({node}) => node.matches('.has-changed')).length > 3")
+    browser.run("boxes.forEach(({node}) => openBox(node, false))")
+    multiplied = {"heads": "dropped"}.get(name, "weights")  # by the values
+    browser.focus(multiplied, "0,1,0" if name in HEADS else "1,0", "gradient")
+    assert browser.run(visible) == ["scores", "row_sum", "weights"] + ["keep", "dropped"] * (name == "heads")
+    browser.run("[...document.querySelectorAll('#number .ref')].find(one => one.textContent.startsWith('V')).click()")
+    assert {"v", "v_heads"} & {*browser.run(visible)} and browser.text("#number h2").startswith("V")
     browser.run("goTo(1)")
     assert not browser.run("return [...document.querySelectorAll('.box > h2, .sizes')].some(one => one.checkVisibility())")
     browser.click("all")
     browser.run("boxes[0].node.querySelector('button').click()")
-    assert browser.run("return boxes[0].node.querySelector('button').ariaExpanded") == "false" and first not in browser.run(visible)
+    assert browser.run("return boxes[0].node.querySelector('button').ariaExpanded") == "true" and first in browser.run(visible)
     assert browser.accessibility() == []

@@ -27,7 +27,6 @@ class Computation {
     this.seeds = [...this.tensors.values()].filter(t => t.gradient && !t.uses.length && t.step);
     this.forward = each(1 + Math.max(...[...this.tensors.values()].flatMap(t => t.ids.value || [])), id => id);
     this.asTraced = this.tracedPass();
-    this.isClosed = this.steps.every(step => !step.problem);
   }
 
   add(t, ids) {
@@ -140,15 +139,8 @@ class Computation {
 
   /** A step that could not follow if a tensor, or a step (by its output), changed; null if there is none. */
   obstacle(name) {
-    if (this.isClosed) return null;
-    const changed = this.after(name);
-    for (const step of this.steps) {
-      if (!step.problem) continue;
-      const passes = step.sent.some(Boolean);
-      const meets = passes && [...this.after(step.output.name)].some(other => changed.has(other));
-      if (changed.has(step) || meets) return step;
-    }
-    return null;
+    const changed = this.after(name), meets = step => [...this.after(step.output.name)].some(other => changed.has(other));
+    return this.steps.find(step => step.problem && (changed.has(step) || step.sent.some(Boolean) && meets(step))) || null;
   }
 
   inputsOf(step) { return step.inputs.filter(input => input && input.name); }

@@ -102,10 +102,11 @@ function arrival(parts, i) {
   return `${number === state.step ? "This step" : `Step ${number}`}, ${through}: ${sum}`;
 }
 
-/** A number in a term, which marks its cell while it is pointed at. */
+/** A number in a term, which marks its cell while it is pointed at, and leads to it by a click. */
 function reference(node, text) {
   const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
   const span = element("span", {class: "ref"}, ...(isVeiled(source) && text.length === 1 ? ["?"] : text));
+  span.addEventListener("click", () => point(source));
   span.addEventListener("pointerenter", () => source.box.classList.add("source-hover"));
   span.addEventListener("pointerleave", () => source.box.classList.remove("source-hover"));
   return span;
