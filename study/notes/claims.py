@@ -6,7 +6,7 @@ raises `Refuted` if the verdict does not hold, and returns the numbers that it m
     claim = claims_of("000")
 
     @claim("A5", "Causal attention", formula="A_ts = I[t >= s] A_ts / sum_s'<=t A_ts'",
-           ours='Attention(8, causal="renormalise")', code="study/notes/attention.py:Attention")
+           ours="Attention(8, causal=True)")
     def zeroing_and_renormalising_is_masking():
         \"\"\"Causal attention: set the weights of the future to zero and renormalise; the same as masking with -inf.\"\"\"
         ...
@@ -17,7 +17,18 @@ Rows are in the notes' order. Their letters: L layout and tokens, A attention, M
 and norms, N layer norm, P positions, G architectures, T read-out, sampling and training, C cost and depth, E misprints.
 """
 import dataclasses
+import inspect
+import operator
+import re
+import types
 from collections.abc import Callable
+
+import minigrad as mg
+import models
+import models.architectures
+import models.transformer
+import nn
+from study.notes.attention import Attention
 
 Check = Callable[[], dict | None]
 TRUE, FALSE = "true", "false as printed"  # verdicts; also "true if ...", "false ..."
@@ -38,7 +49,6 @@ class Claim:
     section: str = ""  # its heading, as printed
     formula: str = ""  # as printed, or the note's words if it prints none
     ours: str = ""  # the counterpart in this project: the switch, the call
-    code: str = ""  # where that is, as "study/notes/attention.py:Attention"; several with commas
     also: tuple[str, ...] = ()  # other places that state it: "003", or with the heading "003: Self-attention"
     measured: str = ""  # what trainings gave once, which the check does not repeat
 
@@ -46,6 +56,26 @@ class Claim:
     def text(self) -> str:
         """What the note says."""
         return " ".join((self.check.__doc__ or "").split())
+
+    @property
+    def code(self) -> str:
+        """Where the functions and classes stand that `ours` names, as "nn/linear.py:Linear"; several with commas."""
+        known = types.SimpleNamespace(**vars(models.architectures) | vars(models.transformer) | self.check.__globals__
+                                      | {"Attention": Attention, "mg": mg, "nn": nn, "models": models})
+        places = []
+        for name in re.findall(r"(?:\w+\.)+\w+|[A-Z]\w+|\w+(?=\()", self.ours):
+            try:
+                found = operator.attrgetter(name)(known)
+            except AttributeError:  # a variable, or a word
+                continue
+            if inspect.isclass(found) or inspect.isfunction(found):
+                places.append(f"{found.__module__.replace('.', '/')}.py:{found.__name__}")
+        return ", ".join(dict.fromkeys(places))
+
+    def run(self) -> dict:
+        """What the check finds, with all generators seeded."""
+        mg.manual_seed(0)
+        return self.check() or {}
 
 
 CLAIMS: list[Claim] = []

@@ -5,7 +5,6 @@ import textwrap
 import time
 from collections.abc import Iterable
 
-
 from models.commands.shared import CheckFailed, UsageError
 from models.progress import saying
 from study.notes.claims import CLAIMS, Claim, Refuted
@@ -52,7 +51,7 @@ def select(rows: list[str] | None, notes: list[str] | None) -> list[Claim]:
 def check(claim: Claim) -> tuple[bool, str]:
     """(whether it holds, its finding in words). A claim that crashes does not hold."""
     try:
-        found = [f"{name.replace('_', ' ')}: {in_words(value)}" for name, value in (claim.check() or {}).items()]
+        found = [f"{name.replace('_', ' ')}: {in_words(value)}" for name, value in claim.run().items()]
     except Refuted as reason:
         return False, str(reason)
     except Exception as error:  # noqa: BLE001  it is reported

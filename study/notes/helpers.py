@@ -1,9 +1,9 @@
-"""Shared by the claims of several notes: numbers, formulas, layers, gradients."""
+"""Shared by the claims of several notes: numbers, formulas, layers, derivatives."""
 import dataclasses
 import functools
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from study.notes.attention import Attention
 from study.notes.claims import Refuted, require
 
 EXACT = 1e-12  # more than rounding errors in float64
-Pairs = Iterable[tuple[np.ndarray | Tensor, np.ndarray | Tensor | float]]
+Array = np.ndarray | Tensor
+Pairs = Iterable[tuple[Array, Array | float]]
+Layer = Callable[[Tensor], Tensor]
 
 
 # numbers
@@ -27,16 +29,21 @@ def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def values(x: np.ndarray | Tensor) -> np.ndarray:
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    """The same, as a Tensor in float64."""
+    return mg.tensor(normal(seed, *shape))
+
+
+def values(x: Array | float) -> np.ndarray:
     return x.array if isinstance(x, Tensor) else np.asarray(x)
 
 
-def largest(a: np.ndarray | Tensor, b: np.ndarray | Tensor | float = 0.0) -> float:
+def largest(a: Array, b: Array | float = 0.0) -> float:
     """The largest difference |a - b|."""
     return float(np.abs(values(a) - values(b)).max())
 
 
-def require_equal(a: np.ndarray | Tensor, b: np.ndarray | Tensor, bound: float = EXACT) -> float:
+def require_equal(a: Array, b: Array | float, bound: float = EXACT) -> float:
     """The largest difference; Refuted if it reaches the bound."""
     difference = largest(a, b)
     require(difference < bound, f"they differ by {difference:.0e}")
@@ -62,6 +69,35 @@ def misprint(mended: Pairs, printed: Pairs = (), refused: Iterable[Callable[[], 
     return dict(mended=max(require_equal(*pair) for pair in mended), **{"as_printed": off} if off else {})
 
 
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Measurements with several seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    def __format__(self, spec: str) -> str:
+        middle, low, high = (format(value, spec) for value in (self.median, min(self.values), max(self.values)))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def over_seeds(measure: Callable[..., float], *arguments, seeds: int = 5) -> Spread:
+    """measure(seed, *arguments) for each seed, with all generators seeded. A claim should hold for the median.
+
+    >>> f"{over_seeds(lambda seed: seed / 10):.1f}"
+    '0.2 (0.0 to 0.4)'
+    """
+
+    def run(seed: int) -> float:
+        mg.manual_seed(seed)
+        return float(measure(seed, *arguments))
+
+    return Spread(tuple(run(seed) for seed in range(seeds)))
+
+
 # formulas
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -80,13 +116,12 @@ def attend(queries: np.ndarray, keys: np.ndarray, values: np.ndarray, is_causal:
     return np.array(rows)
 
 
-def heads_of(layer: Attention, x: np.ndarray, memory: np.ndarray | None = None, scale: float | None = None,
-             is_causal: bool = False) -> np.ndarray:
-    """The heads' outputs, concatenated (T, heads * value size), in loops; scale: by default 1 / sqrt(key size)."""
-    scale, memory = layer.key_size**-0.5 if scale is None else scale, x if memory is None else memory
+def heads_of(layer: Attention, x: np.ndarray, memory: np.ndarray | None = None) -> np.ndarray:
+    """The heads' outputs, concatenated (T, heads * value size), in loops."""
+    memory = x if memory is None else memory
     parts = [source @ W for source, W in zip((x, memory, memory), matrices(layer))]
     heads = zip(*(np.split(part, layer.heads, axis=1) for part in parts))
-    return np.hstack([attend(scale * q, k, v, is_causal) for q, k, v in heads])
+    return np.hstack([attend(layer.scale * q, k, v, layer.causal) for q, k, v in heads])
 
 
 def mhsa(layer: nn.MultiHeadAttention, x: np.ndarray, is_causal: bool = False) -> np.ndarray:
@@ -97,10 +132,72 @@ def mhsa(layer: nn.MultiHeadAttention, x: np.ndarray, is_causal: bool = False) -
     return np.hstack(heads) @ layer.out_proj.weight.array.T + layer.out_proj.bias.array
 
 
-def feed_forward(layer: MLP, x: np.ndarray) -> np.ndarray:
-    hidden = x @ layer.expand.weight.array.T + layer.expand.bias.array
-    gelu = hidden * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2))) / 2
-    return gelu @ layer.project.weight.array.T + layer.project.bias.array
+def gelu(x: np.ndarray) -> np.ndarray:
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0)
+
+
+def feed_forward(layer: MLP, x: np.ndarray, activation: Callable[[np.ndarray], np.ndarray] = gelu) -> np.ndarray:
+    hidden = activation(x @ layer.expand.weight.array.T + layer.expand.bias.array)
+    return hidden @ layer.project.weight.array.T + layer.project.bias.array
+
+
+def normalised(x: np.ndarray, eps: float = 1e-5) -> np.ndarray:
+    """Layer norm without gain and bias."""
+    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
+
+
+def layer_norm(layer: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
+    return normalised(x, layer.eps) * layer.weight.array + layer.bias.array
+
+
+def sinusoids(T: int, D: int, L: float = 10_000.0) -> np.ndarray:
+    """Row t: sin(t / L^(i / D)) in the even places i, and the cosine of the same in the place after it."""
+    return np.array([[(math.cos if i % 2 else math.sin)(t / L ** (i // 2 * 2 / D)) for i in range(D)] for t in range(T)])
+
+
+def products_vary(table: np.ndarray) -> float:
+    """How much p_t . p_s varies for the same t - s, for the rows p of a table."""
+    products = table @ table.T
+    return max(float(np.ptp(np.diag(products, k))) for k in range(len(table)))
+
+
+# layers
+
+def scrambled(module: nn.Module, std: float = 0.5, seed: int = 0) -> Any:
+    """In float64, with random parameters that are not small."""
+    generator = np.random.default_rng(seed)
+    for parameter in module.double().parameters():
+        parameter.data[...] = std * generator.standard_normal(parameter.shape)
+    return module
+
+
+def size(module: nn.Module) -> int:
+    """The number of its parameters."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def plain_attention(width: int, heads: int = 1, **switches) -> Attention:
+    """Attention in float64, without scale, values or read-out unless switches say otherwise."""
+    return Attention(width, heads, **{"scale": 1.0, "value": False, "output_projection": False, **switches}).double()
+
+
+def matrices(layer: Attention) -> list[np.ndarray]:
+    """Q, K and V of a layer, for x @ Q; a Linear holds the transpose."""
+    return [projection.weight.array.T for projection in (layer.query, layer.key, layer.value)]
+
+
+def states_of(rnn: nn.RNN) -> Layer:
+    """The function from inputs to all states."""
+    return lambda x: rnn(x)[0]
+
+
+def make_block(placement: str, width: int = 4, heads: int = 2) -> Block:
+    """A bidirectional block, with the same parameters for all placements."""
+    return scrambled(Block(TransformerConfig(context=8, heads=heads, width=width, placement=placement), is_causal=False))
 
 
 BLOCKS = {  # {placement: a block, from its input x, attention a, MLP m and norms n1, n2}
@@ -114,21 +211,20 @@ BLOCKS = {  # {placement: a block, from its input x, attention a, MLP m and norm
 }
 
 
-def require_block(block: Block, placement: str, x: np.ndarray) -> float:
-    """How far a bidirectional block is from its formula at x (T, C); Refuted if it is far, or a gradient is wrong."""
+def require_block(placement: str, x: Tensor) -> float:
+    """How far a block is from its formula at x (1, T, C); Refuted if it is far."""
+    block = make_block(placement, x.shape[-1])
     parts = (functools.partial(mhsa, block.attention), functools.partial(feed_forward, block.mlp),
              *(functools.partial(layer_norm, norm) for norm in (block.ln_1, block.ln_2)))
-    difference = require_equal(block(mg.tensor(x[None]))[0], BLOCKS[placement](x, *parts))
-    check_gradients(block, x[None], fast_mode=True)
-    return difference
+    return require_equal(block(x)[0], BLOCKS[placement](x.array[0], *parts))
 
 
-def make_block(placement: str, width: int = 4, heads: int = 2) -> Block:
-    """A bidirectional block in float64, with random parameters that are not small."""
-    block = Block(TransformerConfig(context=8, heads=heads, width=width, placement=placement), is_causal=False).double()
-    for seed, parameter in enumerate(block.parameters()):
-        parameter.data[...] = 0.5 * normal(seed, *parameter.shape)
-    return block
+def apart(x: Tensor, placement: str, *others: str) -> float:
+    """The least difference of a block from others with the same parameters; Refuted if they are hardly different."""
+    y, *rest = (make_block(name, x.shape[-1])(x) for name in (placement, *others))
+    least = min(largest(other, y) for other in rest)
+    require(least > 0.1, f"{placement} is {least:.0e} from {others}")
+    return least
 
 
 def stack(depth: int, **config) -> nn.Sequential:
@@ -138,103 +234,40 @@ def stack(depth: int, **config) -> nn.Sequential:
     return nn.Sequential(*blocks).double()
 
 
-def slope_of(block: Block, x: np.ndarray) -> np.ndarray:
-    """The Jacobian of a block at x (T, C), (T C, T C)."""
-    return mg.jacobian(lambda x: block(x[None])[0], mg.tensor(x)).array.reshape(x.size, x.size)
-
-
-def normalised(x: np.ndarray, eps: float = 1e-5) -> np.ndarray:
-    """Layer norm without gain and bias."""
-    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
-
-
-def layer_norm(layer: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
-    return normalised(x, layer.eps) * layer.weight.array + layer.bias.array
-
-
-def shift_map(table: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
-    """(the matrix M for which p[t] @ M is closest to p[t + steps] for all rows p of a table, the largest error)"""
-    before, after = table[:-steps], table[steps:]
-    M, *_ = np.linalg.lstsq(before, after, rcond=None)
-    return M, largest(before @ M, after)
-
-
-# randomness
-
-@dataclasses.dataclass(frozen=True)
-class Spread:
-    """Measurements with several seeds."""
-
-    values: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values)
-
-    def __format__(self, spec: str) -> str:
-        middle, low, high = (format(value, spec) for value in (self.median, min(self.values), max(self.values)))
-        return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def over_seeds(measure: Callable[[int], float], seeds: int = 5) -> Spread:
-    """measure(seed) for each seed, with all generators seeded. A claim should hold for the median.
-
-    >>> f"{over_seeds(lambda seed: seed / 10):.1f}"
-    '0.2 (0.0 to 0.4)'
-    """
-
-    def run(seed: int) -> float:
-        mg.manual_seed(seed)
-        return float(measure(seed))
-
-    return Spread(tuple(run(seed) for seed in range(seeds)))
-
-
-# layers
-
-def plain_attention(width: int, heads: int = 1, **switches) -> Attention:
-    """Attention in float64, without scale, values or read-out unless switches say otherwise."""
-    return Attention(width, heads, **{"scale": "none", "value": False, "output_projection": "none", **switches}).double()
-
-
-def matrices(layer: Attention) -> list[np.ndarray]:
-    """Q, K and V of a layer, for x @ Q; a Linear holds the transpose."""
-    return [projection.weight.array.T for projection in (layer.query, layer.key, layer.value)]
-
-
-def silence(block: Block) -> Block:
-    """Make attention and MLP output zeros."""
-    for layer in (block.attention.out_proj, block.mlp.project):
+def silence(block: Block, *layers: nn.Linear) -> Block:
+    """Make these layers output zeros, by default the last of attention and of the MLP."""
+    for layer in layers or (block.attention.out_proj, block.mlp.project):
         nn.init.zeros_(layer.weight)
         nn.init.zeros_(layer.bias)
     return block
 
 
-# gradients
+# derivatives, and what depends on what
 
-def check_gradients(module: nn.Module, *inputs: np.ndarray | Tensor, **options) -> float:
-    """The largest relative error of the gradients of parameters and inputs; Refuted if one is wrong."""
-    leaves = [mg.tensor(values(x), requires_grad=True) for x in inputs]
-    report = mg.gradcheck_module(module, leaves, raise_exception=False, progress=False, **options)
-    error = max(part.error for part in report.inputs)
-    require(bool(report) and error < 1e-6, f"a gradient is wrong:\n{report}")
-    return error
+def slope_of(function: Layer, x: Tensor) -> np.ndarray:
+    """The Jacobian of a function at x that keeps the shape, as a matrix."""
+    return mg.jacobian(function, x).array.reshape(x.numel(), x.numel())
 
 
-def influence(function: Callable[[Tensor], Tensor], x: np.ndarray | Tensor) -> np.ndarray:
+def influence(function: Layer, x: Tensor) -> np.ndarray:
     """(T, S): the largest derivative of the output at t with respect to the input at s; x (1, S, C)."""
-    jacobian = mg.jacobian(function, mg.tensor(x)).array
-    return np.abs(jacobian).max(axis=(0, 2, 3, 5))
+    return np.abs(mg.jacobian(function, x).array).max(axis=(0, 2, 3, 5))
 
 
-def require_causal(reach: np.ndarray) -> None:
-    """Refuted unless the influence (T, T) is 0 for the future, and nonzero for all of the past."""
+def require_causal(reach: np.ndarray) -> float:
+    """The least influence (T, T) of the past; Refuted if it is 0, or one of the future is not."""
     future, past = reach[np.triu_indices(len(reach), 1)], reach[np.tril_indices(len(reach))]
     require(not future.any(), f"the future has an influence of {future.max():.0e}")
     require(past.all(), f"the least influence of the past is {past.min():.0e}")
+    return past.min()
 
 
-def longest_chain(y: Tensor) -> int:
+def moved_by_order(function: Layer, x: Tensor, order: Sequence[int]) -> float:
+    """How much the last output changes if the inputs (1, T, ...) come in another order, whose last is the last."""
+    return largest(function(x[:, order])[:, -1], function(x)[:, -1])
+
+
+def operations_in_a_row(y: Tensor) -> int:
     """The number of operations on the longest path from a leaf to y."""
 
     @functools.cache

@@ -1,55 +1,44 @@
 """Note 004, "Motivation": recurrent networks, and what they lack."""
-
 import numpy as np
 
-import minigrad as mg
 import nn
 from models.task import FIRST
 from models.tasks import TASKS
 from study.notes.attention import Attention
 from study.notes.claims import claims_of, require
-from study.notes.helpers import check_gradients, influence, require_causal, require_equal
-from study.notes.note_004.shared import ATTENTION, RNN, SEQ2SEQ, randn
+from study.notes.helpers import influence, randn, require_causal, require_equal, states_of
 
 claim = claims_of("004")
 
 
 def recurrent_states(x: np.ndarray, parameters: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """(T, inputs) -> (T, hidden), unit by unit."""
-    w_ih, w_hh, b_ih, b_hh = (parameters[part + name] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-    states, before = np.zeros((len(x), len(b_ih))), np.zeros(len(b_ih))
-    for t in range(len(x)):
-        for unit in range(len(b_ih)):
-            states[t, unit] = np.tanh(w_ih[unit] @ x[t] + b_ih[unit] + w_hh[unit] @ before + b_hh[unit])
-        before = states[t]
-    return states
+    """(T, inputs) -> (T, hidden), step by step."""
+    states = np.zeros((len(x) + 1, len(parameters["bias_ih" + name])))
+    for t, inputs in enumerate(x):
+        states[t + 1] = np.tanh(parameters["weight_ih" + name] @ inputs + parameters["bias_ih" + name]
+                                + parameters["weight_hh" + name] @ states[t] + parameters["bias_hh" + name])
+    return states[1:]
 
 
 @claim("G4", "Motivation", formula="next symbol/token prediction, sequence classification",
-       ours="nn.RNN(D, D, num_layers=2), then nn.Linear", code=RNN,
+       ours="nn.RNN(D, D, num_layers=2), then nn.Linear",
        measured="right: 100% of symbols that are the sum of the two before, and 100% of opinions, with and without "
                 '"not"; 400 steps of Adam at 0.01, 5 seeds')
 def recurrent_networks_put_out_symbols():
     """Recurrent networks of several layers predict the next symbol of a sequence, and classify sequences, from what they
     have read so far."""
-    mg.manual_seed(0)
-    layer = nn.RNN(3, 4, num_layers=2, batch_first=True).double()
-    x = randn(1, 6, 3)
+    layer, x = nn.RNN(3, 4, num_layers=2, batch_first=True).double(), randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     below = recurrent_states(x.array[0], parameters, "_l0")
-    states, last = layer(x)
+    (states, last), (_, state) = layer(x), layer(x[:, :3])
     found = max(require_equal(states[0], recurrent_states(below, parameters, "_l1")), require_equal(last[0, 0], below[-1]))
-    _, state = layer(x[:, :3])
     require_equal(layer(x[:, 3:], state)[0], states[:, 3:])  # it continues from the state
-    check_gradients(layer, x)
-    require_causal(influence(lambda x: layer(x)[0], x))
-    return dict(difference=found)
+    return dict(difference=found, least_influence=require_causal(influence(states_of(layer), x)))
 
 
 @claim("G32", "Motivation", "true if a word is written for each word read, or training is short",
        formula="How do you like the weather today? / Wie finden sie das Wetter heute?",
        ours='make_model(TASKS["translation"], "rnn" or "rnn-attention", config)',
-       code=f"{SEQ2SEQ}, models/tasks.py:translation",
        measured="a network that writes a word for each word that it reads gets 100% of sentences right if words keep "
                 "their order, and 6% (4% to 8%) if nouns come before adjectives: two nouns of four must be guessed; 200 "
                 "steps of Adam at 0.01; an encoder and a decoder that starts from its last state get 0%, and 100% if the "
@@ -57,9 +46,7 @@ def recurrent_networks_put_out_symbols():
 def recurrent_networks_and_misalignment():
     """Recurrent networks cannot handle misalignment, where the other language has another number and order of words, since
     they output symbols one after the other, from what they have read so far."""
-    mg.manual_seed(0)
-    rnn = nn.RNN(4, 4, batch_first=True).double()
-    require_causal(influence(lambda x: rnn(x)[0], randn(1, 6, 4)))
+    require_causal(influence(states_of(nn.RNN(4, 4, batch_first=True).double()), randn(1, 6, 4)))
     source, target = TASKS["translation"].make(np.random.default_rng(99), 500, 3)
     require((source.shape[1], target.shape[1]) == (7, 6), f"{source.shape[1]} words, {target.shape[1]} words")
     ahead = []  # how many words later than it is written is a word read
@@ -71,47 +58,40 @@ def recurrent_networks_and_misalignment():
 
 
 @claim("L27", "Motivation", formula="Attempt 1: model tokens as entire sentences, not words",
-       ours="nn.Embedding(10**length, D)", code="nn/embedding.py:Embedding")
+       ours="nn.Embedding(10**length, D)")
 def sentences_as_tokens_are_too_many():
     """Tokens could be whole sentences; that is not feasible, as the number of possible sentences quickly becomes
     extremely large."""
-    task, lengths, count = TASKS["copy"], (2, 4, 6, 8), 100_000
     known = []
-    for length in lengths:
-        seen, new = (task.make(np.random.default_rng(seed), n, length)[0] for seed, n in ((0, count), (1, 1000)))
+    for length in (2, 4, 6, 8):
+        seen, new = (TASKS["copy"].make(np.random.default_rng(seed), n, length)[0]
+                     for seed, n in ((0, 100_000), (1, 1000)))
         numbers = [(sentences - FIRST) @ 10 ** np.arange(length) for sentences in (seen, new)]
         known.append(float(np.isin(numbers[1], numbers[0]).mean()))
-    embedding, bias = nn.Embedding(100, 8), len(task.symbols)
-    require(bias == 10 and embedding.weight.shape == (10**2, 8), "sentences of 2 of 10 letters are not 100 tokens")
     require(known[0] == 1 and known[-1] < 0.01, f"known: {known}")
     return dict(known=known)
 
 
-@claim("G5", "Motivation", formula="Attempt 2: bidirectional RNNs", ours="nn.RNN(D, D, bidirectional=True)", code=RNN,
+@claim("G5", "Motivation", formula="Attempt 2: bidirectional RNNs", ours="nn.RNN(D, D, bidirectional=True)",
        also=("001: Transformer Encoder",))
 def reading_in_both_directions():
     """Read the sequence forwards and backwards: two sets of hidden states, which are concatenated."""
-    mg.manual_seed(0)
-    layer = nn.RNN(3, 4, batch_first=True, bidirectional=True).double()
-    x = randn(1, 6, 3)
+    layer, x = nn.RNN(3, 4, batch_first=True, bidirectional=True).double(), randn(1, 6, 3)
     parameters = {name: parameter.array for name, parameter in layer.named_parameters()}
     forward = recurrent_states(x.array[0], parameters, "_l0")
     backward = recurrent_states(x.array[0, ::-1], parameters, "_l0_reverse")[::-1]
-    found = require_equal(layer(x)[0][0], np.hstack([forward, backward]))
-
-    require(influence(lambda x: layer(x)[0], x).all(), "some states do not depend on all inputs")
-    check_gradients(layer, x)
-    return dict(difference=found)
+    least = influence(states_of(layer), x).min()
+    require(least > 0, "some states do not depend on all inputs")
+    return dict(difference=require_equal(layer(x)[0][0], np.hstack([forward, backward])), least_influence=least)
 
 
 @claim("G33", "Motivation", "true if training is short",
        formula="This is fine, but still does not capture very long range dependencies.",
-       ours="nn.RNN(D, D, bidirectional=True), Attention(D)", code=f"{RNN}, {ATTENTION}",
+       ours="nn.RNN(D, D, bidirectional=True), Attention(D)",
        measured="asked at one end for the token at the other: 100% of 4 tokens, 49% (23% to 76%) of 10, with attention "
                 "100%; after three times the steps 70% (32% to 85%); by chance 25%; 250 steps of Adam at 0.005, 5 seeds")
 def both_directions_miss_long_ranges():
     """Recurrent networks that read in both directions still do not capture very long-range dependencies."""
-    mg.manual_seed(0)
     both, attention = nn.RNN(4, 8, batch_first=True, bidirectional=True).double(), Attention(4).double()
 
     def from_end_to_end(layer):
@@ -119,6 +99,6 @@ def both_directions_miss_long_ranges():
         reach = [influence(layer, 0.1 * randn(1, T, 4)) for T in (4, 10, 20)]
         return [min(one[0, -1], one[-1, 0]) / one.max() for one in reach]
 
-    rnn, attention = from_end_to_end(lambda x: both(x)[0]), from_end_to_end(attention)
-    require(rnn[2] < 1e-4 * rnn[0] and attention[2] > 0.5, f"influence from end to end: {rnn}, {attention}")
-    return dict(influence_over_4_10_and_20_tokens=rnn, in_attention=attention)
+    of_rnn, of_attention = from_end_to_end(states_of(both)), from_end_to_end(attention)
+    require(of_rnn[2] < 1e-4 * of_rnn[0] and of_attention[2] > 0.5, f"influence: {of_rnn}, {of_attention}")
+    return dict(influence_over_4_10_and_20_tokens=of_rnn, in_attention=of_attention)

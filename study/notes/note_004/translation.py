@@ -5,13 +5,12 @@ import numpy as np
 
 import minigrad as mg
 from models.architectures import make_model
+from models.config import TransformerConfig
 from models.encoder_decoder import PAD
 from models.task import FIRST
 from models.tasks import TASKS
-from models.config import TransformerConfig
 from study.notes.claims import claims_of, require
-from study.notes.helpers import largest, longest_chain, require_equal
-from study.notes.note_004.shared import SEQ2SEQ
+from study.notes.helpers import largest, operations_in_a_row, require_equal
 
 claim = claims_of("004")
 
@@ -21,7 +20,7 @@ REVERSE = dataclasses.replace(TASKS["reverse"], lengths=(1, 4))
 
 @claim("G6", "Motivation", "true if training is short, or sequences longer than in training",
        formula="Attempt 3: low ability of final state to capture overall context",
-       ours='make_model(task, "rnn", config)', code=SEQ2SEQ,
+       ours='make_model(task, "rnn", config)',
        measured="of words of 2, 3, 4, 5 letters, 99%, 38% (12% to 46%), 0% (0% to 2%), 0% are written backwards after "
                 "150 steps, and 100%, 100%, 94% (90% to 96%), 4% (2% to 8%) after 800; training has up to 4 letters; "
                 "AdamW at 0.005, 5 seeds")
@@ -38,7 +37,7 @@ def the_last_state_takes_long_to_learn():
 
 
 @claim("G7", "Motivation", formula="Attempt 4: take all intermediate encoder states",
-       ours='make_model(task, "rnn-attention", config), model.attention_map(source, inputs)', code=SEQ2SEQ,
+       ours='make_model(task, "rnn-attention", config), model.attention_map(source, inputs)',
        also=("003: Attention", "004: Self-Attention"),
        measured="of words of 2, 3, 4, 5 letters, 100%, 100%, 100% (98% to 100%), 62% (32% to 89%) are written backwards, "
                 "and each letter that is written attends most to the one that it copies: the anti-diagonal; 200 steps of "
@@ -47,19 +46,16 @@ def all_states_and_attention():
     """Keep all states of the encoder, and let the decoder weight them; the weights show which parts influenced which."""
     model = make_model(REVERSE, "rnn-attention", TransformerConfig(width=48, dtype="float64"), seed=0)
     source, target = (mg.tensor(ids) for ids in REVERSE.make(np.random.default_rng(1), 2, 4))
-    weights, (states, _) = model.attention_map(source, target), model.encode(source)
+    weights, (states, last) = model.attention_map(source, target), model.encode(source)
     require(weights.shape == (*target.shape, 4), f"the weights are {weights.shape}")
-    sums = require_equal(weights.sum(axis=2), np.ones(target.shape))
     require(np.ptp(weights, axis=2).min() > 1e-6, "all states have the same weight")
-    query = model.encode(source)[1][0][:, None]
-    context, shown = model.attention(query, states, source == PAD)
-    return dict(sums=sums, context=require_equal(context, shown @ states))
+    context, shown = model.attention(last[0][:, None], states, source == PAD)
+    return dict(sums=require_equal(weights.sum(axis=2), 1.0), context=require_equal(context, shown @ states))
 
 
 @claim("G25", "Self-Attention", "true if training is short and its rate small; real translation is not measured",
        formula='"Attention is all you need" ... showed that self-attention is enough',
-       ours='make_model(translation, "encoder-decoder" or "rnn-attention", config)',
-       code=f"models/encoder_decoder.py:EncoderDecoder, {SEQ2SEQ}", also=("003: Attention",),
+       ours='make_model(translation, "encoder-decoder" or "rnn-attention", config)', also=("003: Attention",),
        measured="sentences right without recurrence, and with recurrence and attention: 99% (79% to 100%) and 2% (1% to "
                 "5%) after 60 steps of AdamW at 0.002, 100% and 100% after 160, and after 100 at 0.006; 5 seeds")
 def attention_is_enough_without_recurrence():
@@ -68,14 +64,14 @@ def attention_is_enough_without_recurrence():
     small, chains = TransformerConfig(context=16, layers=1, heads=2, width=48), []
     for name in ("encoder-decoder", "rnn-attention"):
         model = make_model(TASKS["translation"], name, small, seed=0)
-        chains.append([longest_chain(model(*(mg.tensor([[FIRST] * length]) for _ in range(2)))[0]) for length in (2, 4, 8)])
+        ids = (mg.tensor([[FIRST] * length]) for length in (2, 4, 8))
+        chains.append([operations_in_a_row(model(words, words)[0]) for words in ids])
     require(len(set(chains[0])) == 1 and chains[1][2] - chains[1][1] > 4, f"operations in a row: {chains}")
     return dict(in_a_row_in_attention=chains[0], in_recurrent_networks=chains[1])
 
 
 @claim("G9", "Motivation", formula="sequence classification; neural machine translation (7 words to 6)",
        ours='make_model(sentiment, "encoder", config), make_model(translation, "encoder-decoder", config)',
-       code="models/encoder_decoder.py:Classifier, models/encoder_decoder.py:EncoderDecoder",
        also=("000: Preliminaries", "001: Putting them both together"),
        measured='an encoder judges 100% of 16 opinions, half of them with "not", and an encoder-decoder translates 100% '
                 "of sentences of 7 words into 6; 200 steps of AdamW at 0.005, 5 seeds")
