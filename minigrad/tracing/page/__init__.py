@@ -146,7 +146,7 @@ def html(trace: Any, extras: Mapping[str, Any] | None = None, backwards: Backwar
     extras, numbers = extras or {}, trace.as_dict()
     _check(numbers, extras, backwards or {})
     style = _part("page.css")
-    worker, script = ("".join(_part(name) for name in names) for names in (IN_WORKERS, SCRIPTS))
+    worker, script = ("\n".join(['"use strict";', *map(_part, names)]) for names in (IN_WORKERS, SCRIPTS))
     derives = {part: step.get("derives", {}) for name, step in extras.get("steps", {}).items()
                for part in (name, *step.get("joins", ()))}
     expressed = Expressed(trace.steps, trace.tensors, backwards, _switched(extras)).as_dict(derives)

@@ -1,4 +1,3 @@
-"use strict";
 /* Softmax's backward as a picture of one row. In the middle each key is as wide as its weight and reaches from the line r to its
    dP: the area is its dS, above the line or below. The areas above and below are equal, as dS sums to 0. */
 

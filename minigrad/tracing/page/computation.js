@@ -1,4 +1,3 @@
-"use strict";
 /* The trace: tensors, steps, and passes, which are all numbers for some inputs. */
 
 const flatten = (nested, found = []) => {

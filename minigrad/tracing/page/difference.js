@@ -1,4 +1,3 @@
-"use strict";
 /* The finite difference of a number pointed at, for each h. */
 
 const EXPONENTS = Array.from({length: 45}, (_, i) => -12 + i / 4);

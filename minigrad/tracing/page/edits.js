@@ -1,4 +1,3 @@
-"use strict";
 /* Edits and switches. */
 
 const say = text => { byId("message").textContent = text; byId("message").classList.toggle("is-shown", Boolean(text)); };

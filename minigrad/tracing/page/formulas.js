@@ -1,4 +1,3 @@
-"use strict";
 /* Formulas as MathML, and numbers as text. Users' text only ever becomes text nodes, never markup. */
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";

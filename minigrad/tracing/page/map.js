@@ -1,4 +1,3 @@
-"use strict";
 /* The map: the whole computation in small, each gradient below its value. A step lights what it reads and writes. */
 
 const MAP = {letter: 6.6, padding: 12, half: 15, gap: 7, between: 26, margin: 8}; // in pixels

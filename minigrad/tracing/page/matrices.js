@@ -1,4 +1,3 @@
-"use strict";
 /* The matrices: values and gradients, and moving among their cells. */
 
 const grids = new Map(); // "value q": its Grid

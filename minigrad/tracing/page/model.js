@@ -1,4 +1,3 @@
-"use strict";
 /* Training, which runs in a Worker: the trees of a model for a batch of examples, and Adam. A line as P * (dP - r) as nodes. */
 
 const OPERATIONS = {"+": ["add", 1], "-": ["subtract", 1], "*": ["multiply", 2], "/": ["divide", 2]};

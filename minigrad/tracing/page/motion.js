@@ -1,4 +1,3 @@
-"use strict";
 /* Motion: a step that opens fills the cells that it writes from the terms, which light up one after another; Play opens all steps. */
 
 const PACE = 55, MOST = 64, PAUSE = 1200; // milliseconds of a term, of which so many are seen one by one, and between two steps

@@ -1,4 +1,3 @@
-"use strict";
 /* What the trace's numbers are made of: a table of nodes, each after those that it is made of. Each is a function below of other
    nodes, a number, an input, or a cell: a number of a tensor, which is the node that it is of. */
 

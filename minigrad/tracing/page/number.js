@@ -1,4 +1,3 @@
-"use strict";
 /* The number pointed at: its terms, and the cells that they come from. */
 
 function point(cell, isSpoken = false) {

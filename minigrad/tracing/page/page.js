@@ -1,4 +1,3 @@
-"use strict";
 /* Mistakes, shares, and all of the page. */
 
 function drawMistake() {

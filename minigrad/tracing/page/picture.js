@@ -1,4 +1,3 @@
-"use strict";
 /* Where the matrices stand: in the picture of the whole, each gradient below its value; in a step, what it reads and writes. */
 
 /** The tensors of which a tensor is computed; in place of a joined step's result, what that is computed of. */

@@ -1,4 +1,3 @@
-"use strict";
 /* What the page shows: `state` is all that a user can change, `compute` makes numbers of it. */
 
 const data = JSON.parse(document.getElementById("data").textContent), {trace} = data;

@@ -1,4 +1,3 @@
-"use strict";
 /* The guided path: stations with a question each. Its answer is computed from the numbers shown, so edits and switches
    cannot break it. Until it is answered, the cells asked for are veiled, at earlier stations too; it is shown after a second
    try. The page's address keeps what was answered. */

@@ -1,4 +1,3 @@
-"use strict";
 /* Stepping through the computation: which matrices a step reads and writes, and its formula. */
 
 /** {a step: the one that it is shown with} */
@@ -246,7 +245,8 @@ function drawFormulas() {
           ? ["Each gradient stands below its value. Forward goes from left to right, backward from right to left."] : []),
         "Point at any number, or move to it with the arrow keys: its terms appear here, and the numbers it comes from light up.",
         "Type a number with a dotted underline anew, or drag it to the left or right: all that depends on it follows, forward and backward.",
-        "Go step by step with the arrows above, with the keys [ and ], or by clicking on the map of steps. Hatched cells are masked.",
+        "Go step by step with the arrows above, or with the keys [ and ]. Hatched cells are masked."
+          + (boxes.length > 1 ? " A box opens by its name; ‖X‖ is how large all of X is, the root of the sum of its squares." : ""),
       ])));
     return;
   }

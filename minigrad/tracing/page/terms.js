@@ -1,4 +1,3 @@
-"use strict";
 /* Writes out the terms of a number, in names and in numbers. */
 
 const MOST_PARTS = 48; // of a sum that are written out

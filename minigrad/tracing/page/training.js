@@ -1,4 +1,3 @@
-"use strict";
 /* Break it, train it: a small model trains in a Worker with the backward that was chosen, or typed, beside the right one. */
 
 const CHART = {height: 150, left: 28, top: 8, below: 20}, LEARNT = 0.95, AT_LAST = 10; // steps
