@@ -1,5 +1,6 @@
 """`mg.trace` records what ran, under the names that a reader expects, and changes nothing."""
 import json
+import pathlib
 import threading
 
 import numpy as np
@@ -14,6 +15,7 @@ from minigrad.runner import EAGER, current
 from minigrad.ops.kinds import Fused
 from minigrad.tensor import apply
 from notebook_page import Page
+from sessions import replay
 from study.page.attention import DEFAULT, attention
 
 random = np.random.default_rng(0)
@@ -420,41 +422,17 @@ def test_json_keeps_the_64_bits_of_a_key():
     assert (int(bits), first) == tuple(key) and bits == str(key[0])  # a JavaScript number has 53
 
 
-def test_the_table_has_each_step_forward_and_backward():
-    t = small_trace()
-    text = t.table()
-    assert repr(text) == text  # an interpreter prints it
-    for number, step in enumerate(t.steps, 1):
-        assert text.count(f"\n{number}. ") == 2, step.op
-    backward = text.split("\nbackward")[1]
-    assert backward.index(f"\n{len(t.steps)}. ") < backward.index("\n5. ") < backward.index("\n1. ")
-    assert "weights = Softmax(masked_scores, dim=1)" in text and "to masked_scores [[" in text
-    of_q = text.split("dq [[")[1].split("]]")[0].replace("]", " ").replace("[", " ")
-    assert np.allclose(np.array(of_q.split(), float), t["q"].gradient.ravel(), atol=6e-5)
-
-
-def test_graphs_show_values_and_gradients():
+def test_tables_and_graphs():
     x = mg.tensor([1.5, 2.5], requires_grad=True)
     with mg.trace():
         y = x * 4.0
         loss = y.sum()
         loss.backward()
-    text = str(mg.graph(loss, values=True, gradients=True))
-    assert "[1.5 2.5]" in text and "[ 6. 10.]" in text and text.count("gradient") == 3 and "y = Mul" in text
-    assert "gradient" not in str(mg.graph(loss, values=True)) and "1.5" not in str(mg.graph(loss, gradients=True))
-    svg = mg.graph(loss, values=True, gradients=True).svg()
-    assert "[ 6. 10.]" in svg and svg.count("<rect") == 4
-    assert "6. 10." in mg.graph(loss, values=True).mermaid()
-
-
-def test_a_traces_graph_has_a_box_for_each_step():
-    t = mg.trace(lambda w, x: (w * 2.0, (w @ x[0]).exp().sum())[1], leaf(2, 3), leaf(4, 3))  # w * 2 leads nowhere
-    lines = [line.split() for line in str(t.graph(values=False, gradients=False)).splitlines()]
-    assert lines == [["0", "w", "(2,", "3)", "input"], ["1", "x", "(4,", "3)", "input"], ["2", "index", "=", "Index", "(3,)", "from", "1"],
-                     ["3", "matmul", "=", "MatMul", "(2,)", "from", "0,", "2"], ["4", "exp", "=", "Exp", "(2,)", "from", "3"],
-                     ["5", "sum", "=", "Sum", "()", "from", "4"]]
-    shown = str(t.graph())
-    assert str(np.round(t["matmul"].gradient, 4)) in shown and "gradient" not in str(t.graph(gradients=False))
+    head = mg.trace(attend, [[1.0, 0], [0, 2]], [[1.0, 1], [0, 1]], [[1.0, 2], [3, 4]], [[1.0, 0], [0.5, -1]])
+    aside = mg.trace(lambda w, x: (w * 2.0, (w @ x[0]).exp().sum())[1], [[0.5, 0, 1], [1, 1, 0]], np.eye(3))  # w * 2 leads nowhere
+    names = {"head": head, "aside": aside, "x": x, "loss": loss, "graph": mg.graph}
+    replay(pathlib.Path(__file__).with_name("traces.session"), "tables and graphs", names=names)
+    assert repr(head.table()) == head.table()  # an interpreter prints it
 
 
 def test_a_trace_saves_a_page_and_replaces_no_other_file(tmp_path):

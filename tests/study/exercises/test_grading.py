@@ -18,6 +18,7 @@ import zipfile
 import numpy as np
 import pytest
 from refusals import one_line
+from sessions import replay
 from student_answers import NO_SUM, SOFTMAX
 from tables import each
 
@@ -496,26 +497,6 @@ ROWS = [
 ]
 
 
-def test_mistakes_by_frequency():
-    assert [(one.exercise, one.mistake, one.count, one.answers) for one in frequencies(ROWS)] == [
-        ("softmax", "the sum is missing", 2, 6), ("softmax", "it returns a list", 1, 6), ("softmax", "cannot be run", 1, 6),
-        ("softmax", "takes too long", 1, 6), ("softmax", "wrong in another way: see each report", 1, 6),
-        ("attention", "inconclusive: look at it yourself", 1, 1)]
-
-
-def test_table_and_summary():
-    assert tables.table(ROWS[:3]).splitlines() == [
-        "student  exercise  verdict  mistake",
-        "anna     softmax   right",
-        "bob      softmax   wrong    the sum is missing; it returns a list",
-        "carl     softmax   wrong    the sum is missing (of 2 files, c.py is judged)"]
-    assert max(map(len, tables.table(ROWS, 40).splitlines())) == 40
-    assert tables.summary(ROWS[:-3]).splitlines()[:3] == [
-        "6 students: 1 right, 3 wrong, 1 error, 1 timeout",
-        "softmax, 6 answers: 1 right, 3 wrong, 1 error, 1 timeout", "     2 of 6: the sum is missing"]
-    assert tables.summary([]) == "nothing was handed in"
-
-
 def row_of(student: str, exercise: str, verdict: str, numbers: str = "", *mistakes: str) -> Row:
     return Row(student, exercise, verdict, mistakes, numbers=numbers)
 
@@ -529,16 +510,17 @@ SEVERAL = [
 ]
 
 
-def test_students_count_as_students_and_the_same_wrong_numbers_are_a_group():
-    assert tables.summary(SEVERAL).splitlines() == [
-        "8 students: 1 all right, 1 some right, 6 none right",
-        "softmax, 7 answers: 2 right, 4 wrong, 1 error", "     4 of 7: wrong in another way: see each report",
-        "     1 of 7: cannot be run", "  the same wrong numbers: carl, dora, gina",
-        "tanh, 4 answers: 1 right, 3 wrong, 1 not judged", "     2 of 4: no square",
-        "     1 of 4: wrong in another way: see each report"]
-    assert json.loads(tables.as_json(SEVERAL, 1))["same_numbers"] == [
-        {"exercise": "softmax", "students": ["carl", "dora", "gina"], "mistake": None},
-        {"exercise": "tanh", "students": ["bob", "carl"], "mistake": "no square"}]
+CANVAS = [
+    Row("doejane", "softmax", "right", points=2, most_points=2, number="123"),
+    Row("doejane", "scores", "wrong", points=1, most_points=3, number="123"),
+    Row("bob", "softmax", "wrong", points=0, most_points=2, file="bob/softmax.py"),
+    Row("carl", "softmax", "inconclusive", most_points=2), Row("carl", "scores", "not judged", most_points=3),
+    Row("=1", "softmax", "not started", most_points=2), Row("eve", "", "not judged", file="x.py")]
+
+
+def test_tables():
+    names = {**vars(tables), "ROWS": ROWS, "SEVERAL": SEVERAL, "CANVAS": CANVAS, "results": gradescope.results, "frequencies": frequencies}
+    replay(pathlib.Path(__file__).with_name("tables.session"), "tables of a class", names=names)
 
 
 def digest(change: str) -> str:
@@ -572,44 +554,6 @@ def test_a_spreadsheet_runs_no_formula():
     for name, cells in zip(HOSTILE, read[1:]):
         assert cells[0].removeprefix("'") == name
         assert all(cell.lstrip()[:1] not in ("=", "+", "-", "@", "|", "%") for cell in cells)
-
-
-def test_a_table_for_canvas():
-    rows = [
-        Row("doejane", "softmax", "right", points=2, most_points=2, number="123"),
-        Row("doejane", "scores", "wrong", points=1, most_points=3, number="123"),
-        Row("bob", "softmax", "wrong", points=0, most_points=2, file="bob/softmax.py"),
-        Row("carl", "softmax", "inconclusive", most_points=2), Row("carl", "scores", "not judged", most_points=3),
-        Row("=1", "softmax", "not started", most_points=2), Row("eve", "", "not judged", file="x.py")]
-    assert list(csv.reader(io.StringIO(tables.as_canvas(rows)))) == [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "softmax", "scores"],
-        ["    Points Possible", "", "", "", "", "2", "3"],
-        ["doejane", "123", "", "", "", "2", "1"], ["bob", "", "", "bob", "", "0", ""],
-        ["carl", "", "", "carl", "", "", ""], ["'=1", "", "", "'=1", "", "0", ""], ["eve", "", "", "eve", "", "", ""]]
-
-
-def test_json():
-    content = json.loads(tables.as_json(ROWS, 7))
-    assert content["seed"] == 7 and len(content["rows"]) == len(ROWS)
-    assert content["rows"][1] == {
-        "student": "bob", "exercise": "softmax", "verdict": "wrong", "mistake": "the sum is missing; it returns a list",
-        "sentence": "the sum is missing; ...", "points": 0, "most_points": 2, "file": "bob.py", "note": "", "seconds": 0.25, "late": False}
-    assert content["rows"][0]["mistake"] is None
-    assert content["mistakes"][0] == {"exercise": "softmax", "mistake": "the sum is missing", "count": 2, "answers": 6}
-
-
-def test_results_json():
-    """https://gradescope-autograders.readthedocs.io/en/latest/specs/; of the format "text" nothing is rendered."""
-    content = json.loads(gradescope.results(ROWS[:3], 7))
-    texts = ["right: right on all 9 inputs", "report\n", "wrong: the sum is missing; ...\n\nof 2 files, c.py is judged"]
-    assert content.pop("extra_data")["seed"] == 7 and [test.pop("extra_data")["mistake"] for test in content["tests"]] == [
-        None, "the sum is missing; it returns a list", "the sum is missing"]
-    tests = [{"score": score, "max_score": most, "status": status, "name": "softmax", "name_format": "text", "number": str(number),
-              "output": text, "output_format": "text", "visibility": "visible"} for number, (score, most, status, text) in enumerate(
-                  zip((2, 0, 0), (2, 2, 0), ("passed", "failed", "failed"), texts), 1)]
-    assert content == {"score": 2, "execution_time": 0.25, "output": "", "output_format": "text", "visibility": "visible",
-                       "stdout_visibility": "hidden", "tests": tests}
-    assert json.loads(gradescope.results([], 7))["output"] == "Nothing was handed in."
 
 
 # the command
