@@ -39,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
 
 def select(rows: list[str] | None, notes: list[str] | None) -> list[Claim]:
     """The claims of these rows or notes, by default all, in the notes' order."""
-    wanted_rows, wanted_notes = [row.upper() for row in rows or ()], [note.zfill(3) for note in notes or ()]
+    wanted_rows = [row.upper() for row in rows or ()]
+    wanted_notes = [note.zfill(3) for note in notes or ()]
     for kind, wanted, known in (("row", wanted_rows, {claim.row: None for claim in CLAIMS}),
                                 ("note", wanted_notes, {claim.note: None for claim in CLAIMS})):
         if unknown := [name for name in wanted if name not in known]:
@@ -56,7 +57,8 @@ def check(claim: Claim) -> tuple[bool, str]:
         return False, str(reason)
     except Exception as error:  # noqa: BLE001  it is reported
         return False, f"{type(error).__name__}: {error}"
-    return True, ", ".join(found + [f"measured at {SINCE}: {claim.measured}"] * bool(claim.measured))
+    measured = claim.words.get("measured")
+    return True, ", ".join(found + [f"measured at {SINCE}: {measured}"] * bool(measured))
 
 
 def in_words(value) -> str:
@@ -68,9 +70,9 @@ def in_words(value) -> str:
 
 def in_full(claim: Claim) -> Iterable[str]:
     """What the note says and prints, and where to read more."""
-    parts = {"section": claim.section, "says": claim.text, "formula": claim.formula, "here": claim.ours, "code": claim.code,
-             "also in": "; ".join(claim.also), "claim": f"{claim.check.__module__}.{claim.check.__name__}"}
-    return (paragraph(f"{name:<8}{text}") for name, text in parts.items() if text)
+    parts = {"section": claim.section, **claim.words, "code": claim.code,
+             "claim": f"{claim.check.__module__}.{claim.check.__name__}"}
+    return (paragraph(f"{name:<8}{text}") for name, text in parts.items() if text and name != "measured")
 
 
 def paragraph(text: str) -> str:

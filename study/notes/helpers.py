@@ -256,7 +256,8 @@ def influence(function: Layer, x: Tensor) -> np.ndarray:
 
 def require_causal(reach: np.ndarray) -> float:
     """The least influence (T, T) of the past; Refuted if it is 0, or one of the future is not."""
-    future, past = reach[np.triu_indices(len(reach), 1)], reach[np.tril_indices(len(reach))]
+    future = reach[np.triu_indices(len(reach), 1)]
+    past = reach[np.tril_indices(len(reach))]
     require(not future.any(), f"the future has an influence of {future.max():.0e}")
     require(past.all(), f"the least influence of the past is {past.min():.0e}")
     return past.min()

@@ -11,12 +11,15 @@ from study.notes.helpers import (
 claim = claims_of("000")
 
 
-@claim("A1", "Attention", formula="Y = A X, sum_s A_ts = 1 for all t; causal: A_ts = 0 for all t < s",
-       ours="Attention(6, causal=True)(x, need_weights=True)",
-       also=("003: Attention coefficients", "004: Self-Attention"))
+@claim("A1", "Attention")
 def attention_is_a_weighted_average():
     """Attention is just a weighted average, Y = A X, with non-negative weights that sum to 1 in each row. For
-    autoregressive modelling A is causal: lower triangular."""
+    autoregressive modelling A is causal: lower triangular.
+
+    formula: Y = A X, sum_s A_ts = 1 for all t; causal: A_ts = 0 for all t < s
+    here: Attention(6, causal=True)(x, need_weights=True)
+    also in: 003: Attention coefficients; 004: Self-Attention
+    """
     x, off = randn(7, 6, seed=1), 0.0
     for query_key in ("none", "shared", "separate"):
         for causal in (False, True):
@@ -27,43 +30,55 @@ def attention_is_a_weighted_average():
     return dict(off=off)
 
 
-@claim("A2", "Self-Attention", formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}",
-       ours='Attention(D, query_key="none", value=False, output_projection=False, scale=1.0)',
-       also=("002: Self-attention", "003: Self-attention", "004: Self-Attention"))
+@claim("A2", "Self-Attention")
 def similarity_of_tokens_needs_no_parameters():
     """The simplest attention weights are determined by the pairwise similarity of tokens: A_ts is proportional to
-    exp(x_t . x_s)."""
-    x, attention = normal(2, 5, 4), plain_attention(4, query_key="none")
+    exp(x_t . x_s).
+
+    formula: A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}
+    here: Attention(D, query_key="none", value=False, output_projection=False, scale=1.0)
+    also in: 002: Self-attention; 003: Self-attention; 004: Self-Attention
+    """
+    x = normal(2, 5, 4)
+    attention = plain_attention(4, query_key="none")
     difference = require_equal(attention(mg.tensor(x)), attend(x, x, x))
     require(size(attention) == 0, f"{size(attention)} parameters")
     return dict(parameters=size(attention), difference=difference)
 
 
-@claim("A24", "Self-Attention",
-       formula="A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}: attention depends equally on all D dimensions",
-       ours='Attention(D, query_key="none"), and query_key="shared", key_size=K', also=("003: Network parameters",))
+@claim("A24", "Self-Attention")
 def plain_attention_depends_equally_on_all_dimensions():
     """With the similarity x_t . x_s attention depends equally on all D dimensions of the embedding, though some may be
-    more relevant than others. A projection to a feature space allows for that."""
+    more relevant than others. A projection to a feature space allows for that.
+
+    formula: A_ts = exp{x_t^T x_s} / sum_s' exp{x_t^T x_s'}: attention depends equally on all D dimensions
+    here: Attention(D, query_key="none"), and query_key="shared", key_size=K
+    also in: 003: Network parameters
+    """
     x, (rotation, _) = normal(3, 5, 6), np.linalg.qr(normal(4, 6, 6))
 
     def change(layer, map):
         """Of the weights, if the dimensions are mixed."""
         return largest(*(layer(mg.tensor(tokens), need_weights=True)[1] for tokens in (x, x @ map)))
 
-    plain, projected = plain_attention(6, query_key="none"), plain_attention(6, query_key="shared", key_size=2)
-    rotated, stretched = change(plain, rotation), change(plain, np.diag([3.0, 1, 1, 1, 1, 1]))
+    plain = plain_attention(6, query_key="none")
+    projected = plain_attention(6, query_key="shared", key_size=2)
+    rotated = change(plain, rotation)
+    stretched = change(plain, np.diag([3.0, 1, 1, 1, 1, 1]))
     of_projected = change(scrambled(projected), rotation)
     require(rotated < EXACT and stretched > 0.1 < of_projected, f"weights change by {rotated}, {stretched}, {of_projected}")
     return dict(rotated=rotated, rotated_and_projected=of_projected)
 
 
-@claim("A3", "Self-Attention",
-       formula="A_ts = exp{(U x_t)^T (U x_s)} / sum_s' exp{(U x_t)^T (U x_s')}, U in R^(K x D), K < D",
-       ours='Attention(D, query_key="shared", key_size=K)', also=("002: Self-attention",))
+@claim("A3", "Self-Attention")
 def one_projection_gives_a_symmetric_numerator():
     """Tokens are projected by one matrix U to K < D features before they are compared. Still, the numerator of the weight
-    is symmetric in both tokens."""
+    is symmetric in both tokens.
+
+    formula: A_ts = exp{(U x_t)^T (U x_s)} / sum_s' exp{(U x_t)^T (U x_s')}, U in R^(K x D), K < D
+    here: Attention(D, query_key="shared", key_size=K)
+    also in: 002: Self-attention
+    """
     x, differences = normal(0, 5, 8), []
 
     def asymmetry(seed):
@@ -80,12 +95,16 @@ def one_projection_gives_a_symmetric_numerator():
     return dict(difference=max(differences), asymmetry=asymmetries)
 
 
-@claim("A4", "Self-Attention",
-       formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_s' exp{(U_q x_t)^T (U_k x_s')}, U_q, U_k in R^(K x D)",
-       ours='Attention(D, query_key="separate", key_size=K)', also=("002: Self-attention",))
+@claim("A4", "Self-Attention")
 def queries_and_keys_break_the_symmetry():
-    """With queries U_q x_t and keys U_k x_s, token s can be relevant for updating t without the converse."""
-    x, layer = normal(3, 5, 6), scrambled(plain_attention(6, key_size=3))
+    """With queries U_q x_t and keys U_k x_s, token s can be relevant for updating t without the converse.
+
+    formula: A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_s' exp{(U_q x_t)^T (U_k x_s')}, U_q, U_k in R^(K x D)
+    here: Attention(D, query_key="separate", key_size=K)
+    also in: 002: Self-attention
+    """
+    x = normal(3, 5, 6)
+    layer = scrambled(plain_attention(6, key_size=3))
     q, k = (x @ projection.weight.array.T for projection in (layer.query, layer.key))
     difference = require_equal(layer(mg.tensor(x)), attend(q, k, x))
     separate, together = (largest(scores, scores.T) for scores in (q @ k.T, q @ q.T))
@@ -93,13 +112,15 @@ def queries_and_keys_break_the_symmetry():
     return dict(difference=difference, asymmetry=separate, with_equal_projections=together)
 
 
-@claim("A5", "Causal attention", "true if the weights of the past do not underflow",
-       formula="A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_(s'=1)^t exp{(U_q x_t)^T (U_k x_s')} * I[t >= s]",
-       ours="Attention(D)(x, need_weights=True)[1].tril(), renormalised, and Attention(D, causal=True)",
-       also=("001: 3. Masking the future in self-attention",))
+@claim("A5", "Causal attention", "true if the weights of the past do not underflow")
 def zeroing_and_renormalising_is_masking():
     """To enforce causality, simply zero out the upper triangle of the attention matrix and renormalise the rows, whose
-    sums then end at t."""
+    sums then end at t.
+
+    formula: A_ts = exp{(U_q x_t)^T (U_k x_s)} / sum_(s'=1)^t exp{(U_q x_t)^T (U_k x_s')} * I[t >= s]
+    here: Attention(D)(x, need_weights=True)[1].tril(), renormalised, and Attention(D, causal=True)
+    also in: 001: 3. Masking the future in self-attention
+    """
     def both(x, **switches):
         """With a mask, and renormalised."""
         free, mask = (scrambled(plain_attention(x.shape[1], causal=causal, **switches)) for causal in (False, True))
@@ -113,12 +134,14 @@ def zeroing_and_renormalising_is_masking():
     return dict(difference=difference, token_with_mask=kept, token_when_renormalised=lost)
 
 
-@claim("G11", "Comparison to RNNs",
-       formula="a transformer with causal attention can directly attend to any one of the past tokens",
-       ours="Attention(D, causal=True), compared with nn.RNN(D, D)")
+@claim("G11", "Comparison to RNNs")
 def causal_attention_reaches_any_past_token_directly():
     """An RNN propagates information about past tokens via a hidden state; with causal attention a transformer can
-    directly attend to any one of the past tokens."""
+    directly attend to any one of the past tokens.
+
+    formula: a transformer with causal attention can directly attend to any one of the past tokens
+    here: Attention(D, causal=True), compared with nn.RNN(D, D)
+    """
     T, x, copies = 6, np.eye(6), 0.0
     layer = plain_attention(T, causal=True)
     layer.key.weight.data[...] = x
@@ -129,7 +152,8 @@ def causal_attention_reaches_any_past_token_directly():
         copies = max(copies, require_equal(y, wanted))
         require(largest(A[0].triu(1)) == 0, "a later token has a weight")
 
-    rnn, text = nn.RNN(4, 4, batch_first=True).double(), randn(1, T, 4)
+    rnn = nn.RNN(4, 4, batch_first=True).double()
+    text = randn(1, T, 4)
     states = states_of(rnn)(text)
     at_once = require_equal(rnn(text[:, 3:], rnn(text[:, :3])[1])[0], states[:, 3:])
     forgotten = largest(rnn(text[:, 3:])[0], states[:, 3:])
@@ -137,11 +161,15 @@ def causal_attention_reaches_any_past_token_directly():
     return dict(copies=copies, rnn_from_its_state=at_once, rnn_without_state=forgotten)
 
 
-@claim("A20", "Connection to Convolutional Neural Networks (CNNs)", formula="A_ts = a_(t-s)",
-       ours='nn.MultiHeadAttention(D, 1, positions="relative"), with query and key zero', also=("002: Self-attention",))
+@claim("A20", "Connection to Convolutional Neural Networks (CNNs)")
 def distance_only_attention_is_a_convolution():
     """If the weights depended on the distance t - s alone, A would be a Toeplitz matrix, and multiplying by it a discrete
-    convolution. Attention generalises convolutions."""
+    convolution. Attention generalises convolutions.
+
+    formula: A_ts = a_(t-s)
+    here: nn.MultiHeadAttention(D, 1, positions="relative"), with query and key zero
+    also in: 002: Self-attention
+    """
     T, x, filter = 9, normal(9, 9, 4), np.exp(2 * normal(10, 17))
     layer = nn.MultiHeadAttention(4, 1, positions="relative", max_distance=T - 1).double()
     nn.init.zeros_(layer.in_proj_weight)

@@ -8,12 +8,14 @@ from study.notes.helpers import attend, misprint, normal, plain_attention, randn
 claim = claims_of("000")
 
 
-@claim("A10", "Multi-Headed Self-Attention",
-       formula="Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)",
-       ours="Attention(D, H, value=False, scale=1.0)")
+@claim("A10", "Multi-Headed Self-Attention")
 def heads_with_full_rank_read_outs():
     """A block uses a bank of H attention heads in parallel; their outputs, Y_h = A_h X, are combined linearly, with a D x D
-    read-out matrix V_h for each."""
+    read-out matrix V_h for each.
+
+    formula: Y^(h) = A^(h) X in R^(T x D), Y = sum_h Y^(h) (V^(h))^T, V^(h) in R^(D x D)
+    here: Attention(D, H, value=False, scale=1.0)
+    """
     H, D, x = 3, 6, normal(7, 5, 6)
     layer = scrambled(plain_attention(D, H, output_projection=True))
     U_q, U_k, V = (np.split(projection.weight.array, H, axis) for projection, axis in (
@@ -22,16 +24,19 @@ def heads_with_full_rank_read_outs():
     return dict(difference=require_equal(layer(mg.tensor(x)), expected), parameters=size(layer))
 
 
-@claim("A11", "Queries, Keys, and Values",
-       formula="Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T",
-       ours="Attention(D, H, value_size=K)")
+@claim("A11", "Queries, Keys, and Values")
 def values_are_a_low_rank_read_out():
     """The original paper averages values U_v x of K features, and projects the average back with U_o: a low-rank
-    read-out."""
+    read-out.
+
+    formula: Y^(h) = A^(h) (X (U_v^(h))^T) in R^(T x K), Y = sum_h Y^(h) (U_o^(h))^T
+    here: Attention(D, H, value_size=K)
+    """
     H, D, K, x = 2, 6, 3, randn(5, 6)
     low = scrambled(plain_attention(D, H, value=True, output_projection=True))
     full = plain_attention(D, H, output_projection=True)
-    U_v, U_o = np.split(low.value.weight.array, H), np.split(low.out.weight.array, H, axis=1)
+    U_v = np.split(low.value.weight.array, H)
+    U_o = np.split(low.out.weight.array, H, axis=1)
     V = [o @ v for o, v in zip(U_o, U_v)]
     full.load_state_dict(low.state_dict() | {"out.weight": np.hstack(V)}, strict=False)
     ranks = [int(np.linalg.matrix_rank(read_out)) for read_out in V]
@@ -39,10 +44,13 @@ def values_are_a_low_rank_read_out():
     return dict(difference=require_equal(low(x), full(x)), rank=K, features=D)
 
 
-@claim("E3", "Queries, Keys, and Values", FALSE, formula="V = U_o U_v^T",
-       ours="out.weight @ value.weight of Attention(D, value_size=K): V = U_o U_v")
+@claim("E3", "Queries, Keys, and Values", FALSE)
 def the_read_out_is_the_product_with_a_transpose():
-    """Values and outputs correspond to a low-rank read-out, V = U_o U_v^T, where U_o is D x K and U_v is K x D."""
+    """Values and outputs correspond to a low-rank read-out, V = U_o U_v^T, where U_o is D x K and U_v is K x D.
+
+    formula: V = U_o U_v^T
+    here: out.weight @ value.weight of Attention(D, value_size=K): V = U_o U_v
+    """
     D, x = 6, randn(5, 6)
     low, square = (plain_attention(D, value=True, output_projection=True, value_size=K) for K in (3, D))
 

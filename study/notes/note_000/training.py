@@ -15,27 +15,36 @@ from study.notes.note_000.shared import small_model
 claim = claims_of("000")
 
 
-@claim("T3", "Training", formula="Standard practice is to use the Adam optimizer",
-       ours="nn.optim.Adam(parameters, lr), nn.optim.AdamW")
+@claim("T3", "Training")
 def adam():
-    """Standard practice is to use the Adam optimiser."""
+    """Standard practice is to use the Adam optimiser.
+
+    formula: Standard practice is to use the Adam optimizer
+    here: nn.optim.Adam(parameters, lr), nn.optim.AdamW
+    """
     lr, beta1, beta2, eps, worst = 0.1, 0.9, 0.999, 1e-8, 0.0
-    parameter, p, m, v = nn.Parameter(mg.zeros(6, dtype=mg.float64)), np.zeros(6), np.zeros(6), np.zeros(6)
+    parameter = nn.Parameter(mg.zeros(6, dtype=mg.float64))
+    p, m, v = np.zeros(6), np.zeros(6), np.zeros(6)
     optimizer = nn.optim.Adam([parameter], lr=lr)
     for step, g in enumerate(normal(26, 10, 6), start=1):
         parameter.grad = mg.tensor(g)
         optimizer.step()
-        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g * g
         p = p - lr * (m / (1 - beta1**step)) / (np.sqrt(v / (1 - beta2**step)) + eps)
         worst = max(worst, require_equal(parameter, p))
     return dict(difference=worst)
 
 
-@claim("T4", "Training", formula="gradient clipping",
-       ours="nn.optim.clip_grad_norm_(parameters, 1.0), nn.optim.Adam(..., max_grad_norm=1.0)")
+@claim("T4", "Training")
 def gradients_are_clipped():
-    """Gradient clipping is one of the usual tricks."""
-    parameters, norms = [nn.Parameter(mg.zeros(n, dtype=mg.float64)) for n in (3, 4)], []
+    """Gradient clipping is one of the usual tricks.
+
+    formula: gradient clipping
+    here: nn.optim.clip_grad_norm_(parameters, 1.0), nn.optim.Adam(..., max_grad_norm=1.0)
+    """
+    parameters = [nn.Parameter(mg.zeros(n, dtype=mg.float64)) for n in (3, 4)]
+    norms = []
     for scale in (0.1, 10.0):
         gradients = [scale * normal(seed, p.numel()) for seed, p in enumerate(parameters)]
         for parameter, gradient in zip(parameters, gradients):
@@ -49,10 +58,13 @@ def gradients_are_clipped():
     return dict(norms=norms)
 
 
-@claim("T5", "Training", formula="learning rate annealing schedules",
-       ours="nn.optim.warmup_annealing, nn.optim.CosineAnnealingLR, minigrad train --annealing")
+@claim("T5", "Training")
 def learning_rates_are_annealed():
-    """Schedules that anneal the learning rate are one of the usual tricks."""
+    """Schedules that anneal the learning rate are one of the usual tricks.
+
+    formula: learning rate annealing schedules
+    here: nn.optim.warmup_annealing, nn.optim.CosineAnnealingLR, minigrad train --annealing
+    """
     warmup, total, peak, floor = 10, 110, 2.0, 0.2
     rates = [nn.optim.warmup_annealing(step, warmup_steps=warmup, total_steps=total, peak=peak, floor=floor)
              for step in (0, warmup, (warmup + total) // 2, total)]
@@ -60,19 +72,26 @@ def learning_rates_are_annealed():
     return dict(rates=rates)
 
 
-@claim("T6", "Training", formula="increasing minibatch sizes",
-       ours="TrainingConfig(batch_size=4, final_batch_size=16)")
+@claim("T6", "Training")
 def minibatches_grow():
-    """Minibatches of increasing size are one of the usual tricks."""
+    """Minibatches of increasing size are one of the usual tricks.
+
+    formula: increasing minibatch sizes
+    here: TrainingConfig(batch_size=4, final_batch_size=16)
+    """
     growing = TrainingConfig(steps=9, batch_size=4, final_batch_size=16)
     sizes = [growing.batch_size_at(step) for step in range(9)]
     require(sizes == [4] * 3 + [8] * 3 + [16] * 3, f"batches of {sizes}")
     return dict(batch_sizes=sizes)
 
 
-@claim("T7", "Training", formula="dropout", ours="nn.Dropout(p), TransformerConfig(dropout=p)")
+@claim("T7", "Training")
 def dropout():
-    """Dropout is one of the usual tricks."""
+    """Dropout is one of the usual tricks.
+
+    formula: dropout
+    here: nn.Dropout(p), TransformerConfig(dropout=p)
+    """
     p, count, x, shares = 0.3, 8000, normal(29, 10), []
 
     def standard_errors(seed):
@@ -81,19 +100,23 @@ def dropout():
         shares.append((y != 0).mean())
         return (abs(y.mean(0) - x) / (abs(x) * math.sqrt(p / (1 - p) / count))).max()
 
-    errors, kept = over_seeds(standard_errors), Spread(tuple(map(float, shares)))
+    errors = over_seeds(standard_errors)
+    kept = Spread(tuple(map(float, shares)))
     require(0.3 < errors.median < 3, f"the mean is {errors:.1f} standard errors off")
     require(abs(kept.median - 0.7) < 0.02, f"{kept:.0%} kept")
     return dict(kept=kept, standard_errors=errors)
 
 
-@claim("T2", "Conclusion",
-       formula="predictions ... in parallel across an entire sequence, sampling ... still takes linear time",
-       ours="model(tokens), and models.transformer.Cache(model, batch_size=1)")
+@claim("T2", "Conclusion")
 def predicting_is_parallel_and_sampling_is_not():
     """A transformer allows predictions to be made in parallel across an entire sequence, but sampling from it still takes
-    linear time."""
-    T, model, tokens = 12, small_model(), np.random.default_rng(0).integers(0, 11, (1, 12))
+    linear time.
+
+    formula: predictions ... in parallel across an entire sequence, sampling ... still takes linear time
+    here: model(tokens), and models.transformer.Cache(model, batch_size=1)
+    """
+    T, model = 12, small_model()
+    tokens = np.random.default_rng(0).integers(0, 11, (1, 12))
     cache = Cache(model, batch_size=1)
     with mg.no_grad(), mg.count_flops() as at_once:
         parallel = model(mg.tensor(tokens))[0].array

@@ -18,12 +18,16 @@ from study.notes.note_001.decoder import NOTES_BLOCK, centred_scores
 claim = claims_of("001")
 
 
-@claim("G2", "Transformer Encoder", formula="we remove the masking in the self-attention",
-       ours="Encoder(config), of Block(config, is_causal=False)")
+@claim("G2", "Transformer Encoder")
 def an_encoder_is_a_decoder_without_the_mask():
     """A decoder is limited to unidirectional context. An encoder has bidirectional context, like a bidirectional RNN: the
-    masking in the self-attention is removed."""
-    x, rnn = randn(1, 6, 16), nn.RNN(16, 16, batch_first=True, bidirectional=True).double()
+    masking in the self-attention is removed.
+
+    formula: we remove the masking in the self-attention
+    here: Encoder(config), of Block(config, is_causal=False)
+    """
+    x = randn(1, 6, 16)
+    rnn = nn.RNN(16, 16, batch_first=True, bidirectional=True).double()
     decoder, encoder = (scrambled(Block(NOTES_BLOCK, is_causal=is_causal), 0.2) for is_causal in (True, False))
     last = require_equal(encoder(x)[:, -1], decoder(x)[:, -1])
     whole = scrambled(Encoder(NOTES_BLOCK), 0.2)
@@ -46,13 +50,18 @@ def changed_by_each(function, tokens: np.ndarray) -> np.ndarray:
     return np.abs(out[1:] - out[0]).max(axis=2).T
 
 
-@claim("G3", "Putting them both together", formula="(a picture)",
-       ours='EncoderDecoder(config), make_model(task, "encoder-decoder", config)',
-       measured="of new sequences of 4 letters 100.0% are reversed and 99.6% (99.6% to 100.0%) sorted correctly; 200 "
-                "steps of AdamW at 0.005, 5 seeds")
+@claim("G3", "Putting them both together")
 def an_encoder_and_a_decoder_are_put_together():
-    """Encoder and decoder are put together: the decoder attends to the outputs of the encoder."""
-    model, source, inputs = EncoderDecoder(SMALL).double(), FIRST + np.arange(5), FIRST + np.arange(4)
+    """Encoder and decoder are put together: the decoder attends to the outputs of the encoder.
+
+    formula: (a picture)
+    here: EncoderDecoder(config), make_model(task, "encoder-decoder", config)
+    measured: of new sequences of 4 letters 100.0% are reversed and 99.6% (99.6% to 100.0%) sorted correctly; 200 steps
+        of AdamW at 0.005, 5 seeds
+    """
+    model = EncoderDecoder(SMALL).double()
+    source = FIRST + np.arange(5)
+    inputs = FIRST + np.arange(4)
     of_source = changed_by_each(lambda source: model(source, mg.tensor(np.tile(inputs, (6, 1))))[0], source)
     of_inputs = changed_by_each(lambda inputs: model(mg.tensor(np.tile(source, (5, 1))), inputs)[0], inputs)
     require(of_source.min() > 1e-4, f"a symbol of the source changes an output by only {of_source.min():.0e}")
@@ -62,16 +71,24 @@ def an_encoder_and_a_decoder_are_put_together():
     return dict(weakest=of_source.min(), padded=padded)
 
 
-@claim("A18", "Cross-attention", formula="k_i = K h_i, v_i = V h_i, q_i = Q z_i",
-       ours="Attention(8, heads=2, memory_width=6)(z, h)", also=("002: Self-attention",))
+@claim("A18", "Cross-attention")
 def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder():
     """In self-attention, keys, queries and values come from the same source. In cross-attention, keys and values are
-    drawn from the encoder's outputs h, like a memory, and queries from the decoder's inputs z."""
-    z, h, layer = normal(0, 3, 8), normal(1, 5, 6), Attention(8, heads=2, memory_width=6).double()
+    drawn from the encoder's outputs h, like a memory, and queries from the decoder's inputs z.
+
+    formula: k_i = K h_i, v_i = V h_i, q_i = Q z_i
+    here: Attention(8, heads=2, memory_width=6)(z, h)
+    also in: 002: Self-attention
+    """
+    z = normal(0, 3, 8)
+    h = normal(1, 5, 6)
+    layer = Attention(8, heads=2, memory_width=6).double()
     difference = require_equal(layer(mg.tensor(z), mg.tensor(h)), heads_of(layer, z, h) @ layer.out.weight.array.T)
 
     decoder = scrambled(Decoder(TransformerConfig(layers=1, width=8, heads=2, positions="none", final_norm=False)))
-    block, x, memory = decoder.blocks[0], mg.tensor(z[None]), randn(1, 5, 8)
+    block = decoder.blocks[0]
+    x = mg.tensor(z[None])
+    memory = randn(1, 5, 8)
     norms = sum(isinstance(module, nn.LayerNorm) for module in block.modules())
     require(norms == 3, f"{norms} norms for self-attention, cross-attention and the MLP")
     y = x + block.attention(block.ln_1(x), is_causal=True)
@@ -81,12 +98,14 @@ def cross_attention_takes_queries_from_the_decoder_and_the_rest_from_the_encoder
     return dict(difference=difference, in_a_block=of_block)
 
 
-@claim("E26", "Cross-attention", FALSE,
-       formula="h_1, ..., h_n output vectors of the encoder; x_i in R^d; z_1, ..., z_n, z_i in R^d",
-       ours="EncoderDecoder(config)(source, inputs)")
+@claim("E26", "Cross-attention", FALSE)
 def encoder_and_decoder_have_one_length():
     """The encoder's outputs are h_1 to h_n, where x_i is in R^d, and the decoder's inputs z_1 to z_n: of both there are
-    n."""
+    n.
+
+    formula: h_1, ..., h_n output vectors of the encoder; x_i in R^d; z_1, ..., z_n, z_i in R^d
+    here: EncoderDecoder(config)(source, inputs)
+    """
     model = EncoderDecoder(SMALL).double()
     source, inputs = (mg.tensor([FIRST + np.arange(n)]) for n in (7, 4))
     weights = attention_maps(model, source, inputs)["decoder.blocks.0.cross_attention"]
@@ -113,19 +132,22 @@ def scores_with_positions(layer: nn.MultiHeadAttention, X: np.ndarray) -> np.nda
         q_h, k_h = (rotated(q_h), rotated(k_h)) if layer.positions == "rotary" else (q_h, k_h)
         scores.append(q_h @ k_h.T / np.sqrt(layer.head_size))
         if layer.positions == "relative":
-            table, most = layer.relative_bias.array[head], layer.max_distance
+            table = layer.relative_bias.array[head]
+            most = layer.max_distance
             scores[-1] += [[table[most + t - s] for s in range(len(X))] for t in range(len(X))]
     return np.array(scores) - np.mean(scores, axis=-1, keepdims=True)
 
 
-@claim("P8", "Problems", "true if texts may be longer than in training",
-       formula="Simple absolute indices are not the best way to represent position",
-       ours='nn.MultiHeadAttention(8, 2, positions="rotary" or "relative")',
-       measured="a layer that names the token 2 places before, trained on texts of 8, is right at places 9 to 16 with "
-                "learned positions 22% (20% to 24%), sinusoids 29% (20% to 43%), relative 80% (78% to 81%), rotary 66% "
-                "(65% to 73%), by chance 17%; 300 steps of Adam at 0.01, 5 seeds")
+@claim("P8", "Problems", "true if texts may be longer than in training")
 def absolute_indices_are_not_the_best_positions():
-    """Simple absolute indices are not the best way to represent position."""
+    """Simple absolute indices are not the best way to represent position.
+
+    formula: Simple absolute indices are not the best way to represent position
+    here: nn.MultiHeadAttention(8, 2, positions="rotary" or "relative")
+    measured: a layer that names the token 2 places before, trained on texts of 8, is right at places 9 to 16 with
+        learned positions 22% (20% to 24%), sinusoids 29% (20% to 43%), relative 80% (78% to 81%), rotary 66% (65% to
+        73%), by chance 17%; 300 steps of Adam at 0.01, 5 seeds
+    """
     ahead, tokens, moved = normal(0, 1, 7, 8), normal(1, 1, 5, 8), {}
 
     def scores(layer, x):

@@ -11,21 +11,29 @@ claim = claims_of("003")
 N, D = 6, 8  # tokens, features
 
 
-@claim("R2", "Transformer layers", formula="Z = LayerNorm(Y(X) + X), X~ = LayerNorm(MLP(Z) + Z)",
-       ours='Block(TransformerConfig(placement="post"))', also=("001: The Transformer Decoder",))
+@claim("R2", "Transformer layers")
 def norms_after_the_residual_connection():
-    """Layer norm follows each residual connection: Z = LayerNorm(Y(X) + X), and then LayerNorm(MLP(Z) + Z)."""
+    """Layer norm follows each residual connection: Z = LayerNorm(Y(X) + X), and then LayerNorm(MLP(Z) + Z).
+
+    formula: Z = LayerNorm(Y(X) + X), X~ = LayerNorm(MLP(Z) + Z)
+    here: Block(TransformerConfig(placement="post"))
+    also in: 001: The Transformer Decoder
+    """
     X, block = randn(1, N, D), make_block("post", D)
     tokens = (block(X).array - block.ln_2.bias.array) / block.ln_2.weight.array
-    mean, deviation = largest(tokens.mean(axis=-1)), largest(tokens.std(axis=-1), 1.0)
+    mean = largest(tokens.mean(axis=-1))
+    deviation = largest(tokens.std(axis=-1), 1.0)
     require(mean < 1e-12 and deviation < 1e-3, f"token means {mean}, deviations off 1 by {deviation}")
     return dict(difference=require_block("post", X), mean=mean, deviation_off_1=deviation)
 
 
-@claim("R3", "Transformer layers", formula="Z = Y(LayerNorm(X)) + X, X~ = MLP(LayerNorm(Z)) + Z",
-       ours='Block(TransformerConfig(placement="pre")), the default')
+@claim("R3", "Transformer layers")
 def norms_before_attention_and_mlp():
-    """Alternatively, layer norm comes first: Z = Y(LayerNorm(X)) + X, and then MLP(LayerNorm(Z)) + Z."""
+    """Alternatively, layer norm comes first: Z = Y(LayerNorm(X)) + X, and then MLP(LayerNorm(Z)) + Z.
+
+    formula: Z = Y(LayerNorm(X)) + X, X~ = MLP(LayerNorm(Z)) + Z
+    here: Block(TransformerConfig(placement="pre")), the default
+    """
     X = randn(1, N, D)
     from_identity = largest(silence(make_block("pre", D))(X), X)
     require(from_identity == 0, f"with zero outputs the block is {from_identity:.0e} from the identity")
@@ -34,7 +42,8 @@ def norms_before_attention_and_mlp():
 
 def counted(N: int, D: int) -> dict[str, int]:
     """Multiply-adds of the parts of a layer of attention with one head, and of an MLP."""
-    attention, mlp = nn.MultiHeadAttention(D, 1), MLP(TransformerConfig(width=D, heads=1))
+    attention = nn.MultiHeadAttention(D, 1)
+    mlp = MLP(TransformerConfig(width=D, heads=1))
     with mg.no_grad(), mg.count_flops() as count:
         attention(mg.zeros(1, N, D), need_weights=True)
     with mg.no_grad(), mg.count_flops() as of_mlp:
@@ -44,10 +53,13 @@ def counted(N: int, D: int) -> dict[str, int]:
             "MLP": of_mlp.total}
 
 
-@claim("C1", "Computational complexity", "true without the output projection W^(o), which it forgets",
-       formula="Q, K, V: O(N D^2); Q K^T: O(N^2 D); Y: O(N^2 D); X~: O(N D^2)", ours="mg.count_flops()")
+@claim("C1", "Computational complexity", "true without the output projection W^(o), which it forgets")
 def what_a_layer_costs():
-    """Queries, keys and values cost O(N D²), the products Q Kᵀ and A V O(N² D), the MLP O(N D²)."""
+    """Queries, keys and values cost O(N D²), the products Q Kᵀ and A V O(N² D), the MLP O(N D²).
+
+    formula: Q, K, V: O(N D^2); Q K^T: O(N^2 D); Y: O(N^2 D); X~: O(N D^2)
+    here: mg.count_flops()
+    """
     for N in (16, 32, 64):
         for D in (16, 32, 64):
             expected = {"Q, K, V": 3 * N * D**2, "W^(o)": N * D**2, "Q Kᵀ and A V": 2 * N**2 * D, "MLP": 8 * N * D**2}
