@@ -18,7 +18,6 @@ MOVES = {  # functions that only move elements
     np.broadcast_to, np.concatenate, np.copy, np.expand_dims, np.flip, np.moveaxis, np.ravel, np.repeat, np.reshape,
     np.roll, np.squeeze, np.stack, np.swapaxes, np.take, np.take_along_axis, np.tile, np.transpose,
 }
-FUNCTIONS: dict[Callable, Callable] = {}  # others, as functions of expressions
 Node = tuple[Any, ...]  # ("multiply", 3, 7): a function of nodes; ("number", 0.5), ("input", name, place), ("cell", 4, ...)
 ELEMENTWISE = frozenset(  # the functions that a table may hold, by NumPy's names
     "add subtract multiply divide negative square power reciprocal floor_divide remainder exp expm1 log log1p sqrt sin cos "
@@ -61,23 +60,18 @@ class Table:
 
     def made(self, function: str, values: Any, *parts: np.ndarray) -> Expressions:
         """function(*parts), element by element, of arrays of nodes that broadcast."""
-        if function not in ELEMENTWISE:
+        if function not in ELEMENTWISE | REDUCED:
             raise TypeError(f"no expressions for {function}")
         values = np.asarray(values)
         columns = [np.broadcast_to(part, values.shape).ravel().tolist() for part in parts]
-        nodes = [self.node(function, *row) for row in zip(*columns)]
+        nodes = [self.node(function, *row) for row in (zip(*columns) if columns else [()] * values.size)]
         return Expressions(self, np.array(nodes, int).reshape(values.shape), values)
 
     def reduced(self, function: str, values: Any, nodes: np.ndarray, axes: tuple[int, ...]) -> Expressions:
         """function(*nodes along the axes)"""
-        if function not in REDUCED:
-            raise TypeError(f"no expressions for {function}")
-        values = np.asarray(values)
         kept = [axis for axis in range(nodes.ndim) if axis not in axes]
-        rows = nodes.transpose(*kept, *axes).reshape(values.size, math.prod(nodes.shape[axis] for axis in axes))
-        made = [self.node(function, *row) for row in rows.tolist()]
-        return Expressions(self, np.array(made, int).reshape(values.shape), values)
-
+        rows = nodes.transpose(*axes, *kept).reshape(-1 if nodes.size else 0, *np.shape(values))
+        return self.made(function, values, *rows)
 
     def as_dict(self, uses: Any) -> dict[str, Any]:
         """The nodes that `uses` needs, as lists, and `uses` itself with its Expressions as lists of nodes.
@@ -242,13 +236,7 @@ def product_of_matrices(a: Any, b: Any) -> Any:
     return add_up(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
 
-def expressed(function: Callable[..., Any]) -> Callable[[Callable], Callable]:
-    """Decorate what stands for a function of NumPy's."""
-    return lambda written: FUNCTIONS.setdefault(function, written)
-
-
-@expressed(np.where)
-def _where(table: Table, condition: Any, a: Any, b: Any) -> Any:
+def where(table: Table, condition: Any, a: Any, b: Any) -> Any:
     a, b = table.constant(a), table.constant(b)
     if not isinstance(condition, Expressions):  # no edit changes it
         return Expressions(table, np.where(condition, a.nodes, b.nodes), np.where(condition, a.values, b.values))
@@ -257,40 +245,26 @@ def _where(table: Table, condition: Any, a: Any, b: Any) -> Any:
     return made
 
 
-@expressed(np.sum)
-def _sum(table: Table, x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return add_up(x, axis=axis, keepdims=keepdims)
-
-
-@expressed(np.mean)
-def _mean(table: Table, x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def mean(table: Table, x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     total = add_up(x, axis=axis, keepdims=keepdims)
     return total / (x.size // max(total.size, 1))
 
 
-@expressed(np.max)
-def _max(table: Table, x: Any, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
-    return maximum_of(x, axis=axis, keepdims=keepdims, **options)
-
-
-@expressed(np.cumsum)
-def _cumsum(table: Table, x: Any, *, axis: int, dtype: Any = None) -> Any:
+def cumsum(table: Table, x: Any, *, axis: int, dtype: Any = None) -> Any:
     out = np.moveaxis(np.copy(x), axis, 0)
     for i in range(1, len(out)):
         out[i] = out[i - 1] + out[i]
     return np.moveaxis(out, 0, axis)
 
 
-@expressed(np.bincount)
-def _bincount(table: Table, places: np.ndarray, weights: Any, minlength: int) -> Any:
+def bincount(table: Table, places: np.ndarray, weights: Any, minlength: int) -> Any:
     out = table.constant(np.zeros(minlength))
     for place in np.unique(places).tolist():
         out[place] = add_up(weights[places == place])
     return out
 
 
-@expressed(np.einsum)
-def _einsum(table: Table, subscripts: str, *factors: Any, optimize: Any = False) -> Any:
+def einsum(table: Table, subscripts: str, *factors: Any, optimize: Any = False) -> Any:
     inputs, output = subscripts.split("->")
     labels = output + "".join(sorted(set(inputs) - {*output, ","}))
     product: Any = None
@@ -306,7 +280,10 @@ def triangle(x: Any, k: int) -> np.ndarray:
     return np.tri(rows, columns, k, dtype=bool)
 
 
-FUNCTIONS |= {
+FUNCTIONS: dict[Callable, Callable] = {  # what stands for others of NumPy's
+    np.where: where, np.mean: mean, np.cumsum: cumsum, np.bincount: bincount, np.einsum: einsum,
+    np.sum: lambda table, x, axis=None, **options: add_up(x, axis=axis, **options),
+    np.max: lambda table, x, axis=None, **options: maximum_of(x, axis=axis, **options),
     np.tril: lambda table, x, k=0: np.where(triangle(x, k), x, 0.0),
     np.triu: lambda table, x, k=0: np.where(triangle(x, k - 1), 0.0, x),
     np.clip: lambda table, x, low, high: np.minimum(np.maximum(x, low), high),

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import stat
 import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,20 +86,17 @@ def content_of(path: pathlib.Path) -> bytes:
     """The bytes of a regular file that is not too large."""
     name, suffix = safe(path.name or str(path)), path.suffix.lower()
     try:
-        if path.is_dir():
-            raise SubmissionError(f"{name} is a folder, not a .py or .ipynb file")
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
-        raise SubmissionError(f"{name} does not exist") from None
-    except OSError as error:
-        raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # reading a pipe would wait
-        os.close(descriptor)
-        raise SubmissionError(f"{name} is not a regular file")
-    with open(descriptor, "rb") as file:
+        if not path.exists():
+            raise SubmissionError(f"{name} does not exist")
+        if not path.is_file():  # reading a pipe would wait
+            what = "a folder, not a .py or .ipynb file" if path.is_dir() else "not a regular file"
+            raise SubmissionError(f"{name} is {what}")
         if suffix not in LARGEST:
             raise SubmissionError(f"{name} is neither a .py nor an .ipynb file")
-        content = file.read(LARGEST[suffix] + 1)
+        with path.open("rb") as file:
+            content = file.read(LARGEST[suffix] + 1)
+    except OSError as error:
+        raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
     if len(content) > LARGEST[suffix]:
         raise SubmissionError(f"{name} is larger than {LARGEST[suffix] // 2**20} MB")
     return content

@@ -47,7 +47,7 @@ class Watched:
     def __init__(self, arrays: Sequence[np.ndarray]):
         self.arrays = [a.copy() for a in arrays]
         self.calls = 0
-        self.up, self.down = ([np.zeros(a.shape, bool) for a in arrays] for _ in range(2))  # entries that some call moved so
+        self.up, self.down = ([np.zeros(a.shape, bool) for a in arrays] for _ in range(2))  # has some call moved it so?
         self.steps: list[float] = []  # the largest move of each call
         self.dtypes: set[np.dtype] = set()
         self.has_nan = False

@@ -46,9 +46,7 @@ class AnsweredBackward:
 
     def __call__(self, dout: np.ndarray, arrays: list) -> Gradients:
         stacked = [np.ndim(array) > n for array, n in zip(arrays, self.axes)]
-        if not any(stacked):
-            return self.gradients(dout, arrays)
-        if self.takes_stacks:
+        if self.takes_stacks or not any(stacked):
             return self.gradients(dout, arrays)
         leading = dout.shape[:max(np.ndim(array) - n for array, n in zip(arrays, self.axes))]
         parts = zip(*(self.gradients(dout[index], [array[index] if many else array for array, many in zip(arrays, stacked)])

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         with saying("drawing the picture"):
             draw(yours, theirs).savefig(picture, dpi=120)
         print(picture)
-    return 0 if all(reports.values()) and is_close(yours, theirs) else 1
+    return 0 if all(reports.values()) and distance(yours, theirs) <= CLOSE else 1
 
 
 def answers_in(files: Collection[str]) -> dict[str, tuple[str, Source]]:
@@ -124,10 +124,6 @@ def bars(yours: float, theirs: float, largest: float) -> str:
     return "".join(line).rstrip()
 
 
-def is_close(yours: Run, theirs: Run) -> bool:
-    return distance(yours, theirs) <= CLOSE
-
-
 def distance(yours: Run, theirs: Run) -> float:
     """The largest difference between the losses of a step; infinite if training failed."""
     return math.inf if yours.failed else max(abs(a - b) for a, b in zip(yours.losses, theirs.losses))
@@ -140,7 +136,7 @@ def conclusions(yours: Run, theirs: Run, are_right: bool) -> Iterator[str]:
     elif len(yours.losses) < len(theirs.losses):
         yield f"Training ended after {len(yours.losses)} steps, as {SECONDS:g} seconds were over."
     yield f"Words reversed without a mistake: {yours.reversed:.0%}, with the library's backwards {theirs.reversed:.0%}."
-    if is_close(yours, theirs):
+    if distance(yours, theirs) <= CLOSE:
         yield f"Both losses are the same within {max(distance(yours, theirs), 1e-16):.0e}" + (
             ": your backward trains a model." if are_right else ", but a check says that your backward is wrong.")
     elif not yours.failed:

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 import types
 from importlib.machinery import PathFinder
 
@@ -95,11 +96,8 @@ def described(error, filename):
         text = str(error)[:LONGEST_TEXT]
     except BaseException:  # noqa: BLE001
         text = "(its message cannot be read)"
-    line, step = None, error.__traceback__
-    while step is not None:
-        line = step.tb_lineno if step.tb_frame.f_code.co_filename == filename else line
-        step = step.tb_next
-    return {"type": type(error).__name__, "message": text, "line": line}
+    places = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename]
+    return {"type": type(error).__name__, "message": text, "line": places[-1] if places else None}
 
 
 def reply(header, tree=None):

@@ -2,6 +2,7 @@
 import errno
 import json
 import os
+import pathlib
 
 import pytest
 from student_answers import notebook
@@ -58,7 +59,7 @@ def test_what_cannot_be_read_is_explained(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     path = written(tmp_path, "mine.py", b"x = 1")
-    monkeypatch.setattr(os, "open", refuse)  # root would read it whatever its rights
+    monkeypatch.setattr(pathlib.Path, "open", refuse)  # root would read it whatever its rights
     with pytest.raises(SubmissionError, match=r"mine\.py cannot be read: Permission denied"):
         read(path)
 
