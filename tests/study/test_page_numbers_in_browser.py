@@ -16,7 +16,6 @@ Numbers = dict[tuple[str, str], np.ndarray]  # {(tensor, kind): array}
 SHAPES, INPUTS, ACTIONS = 2, 10, 20  # for each variant; 4, 50 and 100 look harder, and take four minutes
 
 FIELDS = {  # of a variant, drawn at random
-    "square": lambda random: {},
     "from q, k and v": lambda random: {"from_x": False, "bias": random.random() < 0.5},
     "from x": lambda random: {"from_x": True, "bias": random.random() < 0.5},
     "heads": lambda random: {"heads": int(random.integers(2, 4))},
@@ -27,6 +26,7 @@ FIELDS = {  # of a variant, drawn at random
     "all": lambda random: {"heads": 2, "key_value_heads": 1, "rotary": True, "dropout": 0.3, "cross_entropy": True},
     "block": lambda random: {"placement": random.choice(list(PLACEMENTS)), "norm": random.choice(["layer_norm", "rms_norm"])},
     "block of all": lambda random: FIELDS["block"](random) | FIELDS["all"](random),
+    "square": lambda random: {},
 }
 
 
