@@ -1,12 +1,16 @@
 """Note 000, "Training" and "Conclusion"."""
 import math
+import types
 
 import numpy as np
 
 import minigrad as mg
 import nn
+from models.architectures import make_model
+from models.config import TransformerConfig
 from models.data import IGNORED, mean_loss, windows
-from models.train import TrainingConfig
+from models.tasks import TASKS
+from models.train import Trainer, TrainingConfig
 from models.transformer import Cache
 from study.notes.claims import claims_of, require
 from study.notes.helpers import Spread, normal, over_seeds, require_equal, softmax
@@ -79,8 +83,15 @@ def minibatches_grow():
     formula: increasing minibatch sizes
     here: TrainingConfig(batch_size=4, final_batch_size=16)
     """
-    growing = TrainingConfig(steps=9, batch_size=4, final_batch_size=16)
-    sizes = [growing.batch_size_at(step) for step in range(9)]
+    task, sizes = TASKS["copy"], []
+
+    def batch(generator, size, context):
+        sizes.append(size)
+        return task.batch(generator, size, context)
+
+    data = types.SimpleNamespace(batch=batch, ignored=task.ignored)
+    model = make_model(task, "causal", TransformerConfig(context=32, layers=1, heads=2, width=16))
+    Trainer(model, data, TrainingConfig.of(task, steps=9, batch_size=4, final_batch_size=16)).train()
     require(sizes == [4] * 3 + [8] * 3 + [16] * 3, f"batches of {sizes}")
     return dict(batch_sizes=sizes)
 
