@@ -311,7 +311,7 @@ class Copy:
         if not process:
             try:
                 os.setsid()
-                if not any("tracing/test_page" in path for path in arguments):  # Chromium reserves terabytes
+                if not any("/test_page" in path for path in arguments):  # Chromium reserves terabytes
                     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
                 resource.setrlimit(resource.RLIMIT_CPU, (int(LIMIT * plugin.seconds),) * 2)
                 for stream in (1, 2):
@@ -358,7 +358,8 @@ class Copy:
                 if path.suffix == ".py" and (why := self.fails_to_import(mutant.path)):
                     return {"outcome": NOT_MADE, "why": why}
             elif path.suffix == ".js":
-                wanted, weights = self.nearness.in_files("tests/minigrad/tracing/test_page"), {}
+                wanted, weights = [test for folder in ("minigrad/tracing", "study") for test in
+                                   self.nearness.in_files(f"tests/{folder}/test_page")], {}
             else:
                 wanted = self.nearness.tests(mutant.path, mutant.owner)
                 weights = self.nearness.weights(mutant.path, mutant.owner)
