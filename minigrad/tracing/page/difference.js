@@ -45,19 +45,15 @@ function drawH(section) {
 
 function buildDifference(section) {
   const range = {min: -12, max: -1, step: 0.25, value: Math.log10(state.h)};
-  const slider = element("input", {type: "range", ...range, "aria-label": "h"});
-  slider.addEventListener("input", () => { state.h = 10 ** Number(slider.value); drawDifference(); });
+  const slider = element("input", {type: "range", ...range, "aria-label": "h", input: () => { state.h = 10 ** Number(slider.value); drawDifference(); }});
   const row = (name, of) => element("tr", {}, element("th", {scope: "row"}, name), element("td", {class: of}));
-  const plot = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  plot.setAttribute("role", "img");
-  plot.setAttribute("viewBox", "0 0 320 142");
   section.append(
     element("h2"),
     element("div", {class: "formula"}, formula("(L(x + h) - L(x - h)) / {2 h}")),
     element("table", {class: "compare"},
       element("caption", {class: "unseen"}, "Difference and gradient"),
       element("tbody", {}, row("differences", "of-differences"), row("backward", "of-backward"), row("error", "of-error"))),
-    plot, element("label", {class: "h-slider"}, slider, element("span", {class: "h"})),
+    svg("svg", {role: "img", viewBox: "0 0 320 142"}), element("label", {class: "h-slider"}, slider, element("span", {class: "h"})),
   );
 }
 

@@ -128,20 +128,17 @@ function drawSwitches() {
   const isBlocked = set => (set.step || set.tensor) && computation.obstacle(set.step || set.tensor);
   extras.switches.forEach((s, i) => {
     const sets = s.number ? [s.number] : s.choices.flatMap(choice => choice.sets);
-    const typing = {type: "text", inputmode: "decimal"};
-    const field = s.number ? element("input", {...typing, value: numberText(state.switches[i])})
-      : element("select", {}, ...s.choices.map((choice, k) => element("option", {value: k}, choice.label)));
-    field.id = `switch-${s.name}`;
+    const common = {id: `switch-${s.name}`, change: () => turn(i, s, field)};
+    const field = s.number ? element("input", {...common, type: "text", inputmode: "decimal", value: numberText(state.switches[i])})
+      : element("select", common, ...s.choices.map((choice, k) => element("option", {value: k}, choice.label)));
     field.disabled = sets.some(isBlocked);
-    field.addEventListener("change", () => turn(i, s, field));
     switchFields.push(field);
     box.append(element("label", {}, s.label, field));
   });
   if (extras.mistakes.length) {
-    const field = element("select", {id: "mistakes"}, element("option", {value: -1}, "none"),
+    const field = element("select", {id: "mistakes", change: () => { state.mistake = Number(field.value); update(); }}, element("option", {value: -1}, "none"),
       ...extras.mistakes.map((mistake, k) => element("option", {value: k}, mistake.title || mistake.name)));
     field.disabled = computation.steps.some(step => step.problem && step.sent.some(Boolean));
-    field.addEventListener("change", () => { state.mistake = Number(field.value); update(); });
     box.append(element("label", {class: "mistakes"}, "Make a mistake", field));
   }
 }

@@ -2,10 +2,11 @@
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
+/** `attributes` that are functions listen to the event of that name. */
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   if (["input", "select"].includes(name)) made.autocomplete = "off"; // else a reload restores what the page no longer shows
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) if (value.call) made.addEventListener(key, value); else made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
@@ -15,6 +16,8 @@ function math(name, ...children) {
   made.append(...children);
   return made;
 }
+
+const withAttribute = (node, name, value) => { node.setAttribute(name, value); return node; };
 
 /** A number as the page shows it, rounded; data-value has all its digits. */
 function shown(x) {
@@ -35,11 +38,8 @@ function inTens(x) {
 /* ------------------------------------------------------------------------------------------------ formulas */
 
 /** A formula as MathML, of text such as `dS_ij = P_ij (dP_ij - sum_k dP_ik P_ik)`. */
-function formula(text, rename = name => name, display = "block") {
-  const made = math("math", ...new FormulaText(text, rename).sequence([]));
-  made.setAttribute("display", display);
-  return made;
-}
+const formula = (text, rename = name => name, display = "block") =>
+  withAttribute(math("math", ...new FormulaText(text, rename).sequence([])), "display", display);
 
 const LONG = 24; // characters of a parenthesis in which a line may break
 const SPLITTING = new Set(["=", "+=", "+", "−", "⋅"]);
@@ -58,11 +58,7 @@ function breakable(text, rename = name => name, isLarge = true) {
     if (node.textContent === ",") pieces.push([]);
   };
   new FormulaText(text, rename).sequence([]).forEach(add);
-  return pieces.filter(nodes => nodes.length).map(nodes => {
-    const made = math("math", ...nodes);
-    made.setAttribute("displaystyle", isLarge);
-    return made;
-  });
+  return pieces.filter(nodes => nodes.length).map(nodes => withAttribute(math("math", ...nodes), "displaystyle", isLarge));
 }
 
 /** A line of text with formulas in `...`, and *emphasis*. */
@@ -166,25 +162,20 @@ class FormulaText {
     if (/^\d/.test(token)) return math("mn", token);
     if (this.tokens[this.next] === "_" && this.tokens[this.next + 1] === "hat") return this.hat(token);
     if (/^\p{L}/u.test(token)) return this.word(token);
-    if (token === "|") { const bar = math("mo", "|"); bar.setAttribute("stretchy", "false"); return bar; }
+    if (token === "|") return withAttribute(math("mo", "|"), "stretchy", "false");
     return math("mo", SIGNS[token] || token);
   }
 
   /** x_hat or dx_hat, whose x is no tensor's name. */
   hat(token) {
     this.next += 2;
-    const hat = math("mover", math("mi", token.at(-1)), math("mo", "^"));
-    hat.setAttribute("accent", "true");
+    const hat = withAttribute(math("mover", math("mi", token.at(-1)), math("mo", "^")), "accent", "true");
     return token.length > 1 ? math("mrow", math("mi", token.slice(0, -1)), hat) : hat;
   }
 
   word(token) {
     const renamed = this.rename(token);
-    if (/^d?\p{L}$/u.test(renamed)) {
-      const letter = math("mi", renamed);
-      letter.setAttribute("class", "letter"); // so that dP slants as P does
-      return letter;
-    }
+    if (/^d?\p{L}$/u.test(renamed)) return withAttribute(math("mi", renamed), "class", "letter"); // so that dP slants as P does
     if (renamed !== token) return math("mi", renamed);
     if (GREEK[token]) return math("mi", GREEK[token]);
     if (FUNCTIONS.has(token)) return math("mi", token);
@@ -198,11 +189,7 @@ function separates(before, part, space) {
   return space.length > 1 ? before.textContent === "," : isFactor(before) && isFactor(part);
 }
 
-function spaceOf(space) {
-  const made = math("mspace");
-  made.setAttribute("width", space.length > 1 ? "1em" : "0.17em");
-  return made;
-}
+const spaceOf = space => withAttribute(math("mspace"), "width", space.length > 1 ? "1em" : "0.17em");
 
 /** A group without its parentheses, which a fraction bar, a root or a superscript makes redundant. */
 function bare(node) {

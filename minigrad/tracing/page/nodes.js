@@ -7,14 +7,7 @@ const last = index => index[index.length - 1];
 const lead = index => index.slice(0, -1);
 
 /** The index of a place in C order. */
-function unravel(shape, place) {
-  const index = new Array(shape.length);
-  for (let d = shape.length - 1; d >= 0; d--) {
-    index[d] = place % shape[d];
-    place = (place - index[d]) / shape[d];
-  }
-  return index;
-}
+const unravel = (shape, place) => shape.map((length, d) => Math.floor(place / product(shape.slice(d + 1))) % length);
 
 /** The place of an index in C order. */
 const ravel = (shape, index) => shape.reduce((place, length, d) => place * length + index[d], 0);

@@ -30,8 +30,7 @@ function drawPointed(isSpoken = false) {
   }
   const value = (kind === "value" ? pass.values : pass.gradients).get(name).data[cell.place];
   const lines = writeOut(contributionsTo(pointed), value);
-  const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");
-  close.addEventListener("click", () => { state.pointed = null; drawPointed(); drawFormulas(); });
+  const close = button("×", () => { state.pointed = null; drawPointed(); drawFormulas(); }, {class: "close", "aria-label": "Close"});
   const wrong = cell.box.classList.contains("wrong")
     ? [element("p", {class: "problem"}, `Wrong: it should be ${shown(right.gradients.get(name).data[cell.place])}.`)] : [];
   const soFar = cell.dataset.soFar === undefined ? [] : [element("p", {}, `${shown(Number(cell.dataset.soFar))} after this step.`)];
@@ -104,11 +103,8 @@ function arrival(parts, i) {
 /** A number in a term, which marks its cell while it is pointed at, and leads to it by a click. */
 function reference(node, text) {
   const source = cellAt({name: node.of.name, kind: node.of.kind, index: node.index});
-  const span = element("span", {class: "ref"}, ...(isVeiled(source) && text.length === 1 ? ["?"] : text));
-  span.addEventListener("click", () => point(source));
-  span.addEventListener("pointerenter", () => source.box.classList.add("source-hover"));
-  span.addEventListener("pointerleave", () => source.box.classList.remove("source-hover"));
-  return span;
+  const hover = isOver => source.box.classList.toggle("source-hover", isOver);
+  return element("span", {class: "ref", click: () => point(source), pointerenter: () => hover(true), pointerleave: () => hover(false)}, ...(isVeiled(source) && text.length === 1 ? ["?"] : text));
 }
 
 /** What one step contributes: its term in names and in numbers, and the asides of it. */

@@ -90,7 +90,7 @@ function listenToCells() {
     const chosen = document.activeElement;
     if (chosen.grid) point(chosen);
   });
-  main.addEventListener("click", event => { const cell = cellOf(event); if (cell) cell.focus(); });
+  main.addEventListener("click", event => { const cell = cellOf(event); if (cell) cell.focus(); toggleChosen(cell); });
   main.addEventListener("focusin", event => {
     const cell = cellOf(event);
     if (!cell) return;
@@ -109,6 +109,7 @@ function listenToCells() {
     if (!cell) return;
     if (cell.tagName === "INPUT" && event.key === "Enter") confirmEdit(cell);
     if (cell.tagName === "INPUT" && event.key === "Escape") cancelEdit(cell);
+    if (cell.grid === gridAsked() && [" ", "Enter"].includes(event.key)) { event.preventDefault(); toggleChosen(cell); }
     moveInGrid(event, cell);
   });
 }
@@ -122,15 +123,10 @@ function listenToControls() {
     event.preventDefault();
     move(state.step + by);
   });
-  byId("previous").addEventListener("click", () => move(state.step - 1));
-  byId("next").addEventListener("click", () => move(state.step + 1));
   byId("step").addEventListener("input", event => goTo(Number(event.target.value), false));
-  byId("all").addEventListener("click", () => move(0));
-  byId("play").addEventListener("click", play);
-  byId("panel").addEventListener("pointerover", lightNamed);
-  byId("panel").addEventListener("pointerleave", lightNamed);
-  byId("undo").addEventListener("click", undo);
-  byId("reset").addEventListener("click", reset);
+  const clicks = {previous: () => move(state.step - 1), next: () => move(state.step + 1), all: () => move(0), play, undo, reset};
+  for (const [id, action] of Object.entries(clicks)) byId(id).addEventListener("click", action);
+  for (const type of ["pointerover", "pointerleave"]) byId("panel").addEventListener(type, lightNamed);
 }
 
 /** How much of the controls is above the steps; it scrolls away on a narrow screen. */

@@ -116,20 +116,15 @@ const gridAsked = () => station() && station().question.changes
   && gridOf({name: station().question.changes.tensor, kind: station().question.changes.kind});
 
 function drawChosen() {
-  for (const {cells} of grids.values()) {
-    cells.forEach(({box}) => { box.classList.remove("choosable", "chosen", "moved"); box.removeAttribute("aria-selected"); });
+  const grid = gridAsked(), isGiven = grid && given();
+  document.body.classList.toggle("choosing", Boolean(grid && !isGiven));
+  const chosen = new Set(isGiven ? given().text.split(" ").filter(Boolean).map(Number) : state.chosen);
+  const moved = new Set(isGiven ? changesBy(station().question).map(one => one.place) : []);
+  for (const {box, place, grid: own} of [...grids.values()].flatMap(({cells}) => cells)) {
+    const marks = {choosable: !isGiven, chosen: chosen.has(place), moved: moved.has(place)};
+    for (const [mark, isOn] of Object.entries(marks)) box.classList.toggle(mark, own === grid && isOn);
+    if (own === grid) box.setAttribute("aria-selected", chosen.has(place)); else box.removeAttribute("aria-selected");
   }
-  const grid = gridAsked();
-  document.body.classList.toggle("choosing", Boolean(grid && !given()));
-  if (!grid) return;
-  const chosen = new Set(given() ? given().text.split(" ").filter(Boolean).map(Number) : state.chosen);
-  const moved = new Set(given() ? changesBy(station().question).map(one => one.place) : []);
-  grid.cells.forEach((cell, place) => {
-    cell.box.classList.toggle("choosable", !given());
-    cell.box.classList.toggle("chosen", chosen.has(place));
-    cell.box.classList.toggle("moved", moved.has(place));
-    cell.box.setAttribute("aria-selected", chosen.has(place));
-  });
 }
 
 function toggleChosen(cell) {
@@ -210,11 +205,7 @@ function answer(text) {
   byId("path").querySelector(".verdict").focus();
 }
 
-const button = (text, action, attributes = {}) => {
-  const made = element("button", {type: "button", ...attributes}, text);
-  made.addEventListener("click", action);
-  return made;
-};
+const button = (text, click, attributes = {}) => element("button", {type: "button", click, ...attributes}, text);
 const verdictOf = number => !answerOf(number) ? "none" : answerOf(number).isRight ? "right" : "wrong";
 const IN_WORDS = {none: "not answered", right: "answered right", wrong: "answered, not right"};
 
@@ -249,30 +240,26 @@ function drawStation() {
 }
 
 function drawQuestion(question) {
-  const kind = kindOf(question), form = element("form", {class: "question", tabindex: -1, "aria-labelledby": "question"});
-  const text = derivation(question.text, symbolOf);
-  text.id = "question";
-  const labelled = {"aria-labelledby": "question"};
-  let read = () => [...state.chosen].sort((a, b) => a - b).join(" ");
+  const kind = kindOf(question), text = withAttribute(derivation(question.text, symbolOf), "id", "question"), labelled = {"aria-labelledby": "question"};
+  const read = () => kind.choices ? (form.querySelector(":checked") || {value: ""}).value : [...state.chosen].sort((a, b) => a - b).join(" ");
+  const submit = event => {
+    event.preventDefault();
+    const said = read(), isGiven = said || question.changes;
+    say(isGiven ? "" : "Choose an answer first.");
+    if (isGiven) answer(said);
+  };
+  const form = element("form", {class: "question", tabindex: -1, ...labelled, submit}, text);
   if (kind.choices) {
     const labels = kind.choices(question).map(([value, label, spoken]) => element("label", {},
       element("input", {type: "radio", name: "answer", value, "aria-label": spoken}), label));
-    form.append(text, element("div", {role: "radiogroup", ...labelled}, ...labels));
-    read = () => (form.querySelector(":checked") || {value: ""}).value;
+    form.append(element("div", {role: "radiogroup", ...labelled}, ...labels));
   } else {
-    form.append(text, element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
+    form.append(element("p", {class: "hint"}, "Click its cells, or press Enter on them; none is an answer too. ",
       element("b", {class: "count"}, `${state.chosen.size} cells chosen.`)));
   }
   const again = state.tried === null ? []
     : [element("div", {class: "again", tabindex: -1}, ...["*Not yet.* Try once more.", ...nameWrong(question, state.tried)].map(line => derivation(line, symbolOf)))];
   form.append(...again, element("button", {class: "go"}, "Check"));
-  form.addEventListener("submit", event => {
-    event.preventDefault();
-    const said = read();
-    const isGiven = said || question.changes;
-    say(isGiven ? "" : "Choose an answer first.");
-    if (isGiven) answer(said);
-  });
   return form;
 }
 
@@ -319,12 +306,4 @@ function readAddress() {
 function startPath() {
   if (!stations.length) return;
   byId("introduction").append(element("p", {id: "invitation"}));
-  const main = byId("numbers");
-  main.addEventListener("click", event => toggleChosen(cellOf(event)));
-  main.addEventListener("keydown", event => {
-    const cell = cellOf(event);
-    if (!cell || cell.grid !== gridAsked() || ![" ", "Enter"].includes(event.key)) return;
-    event.preventDefault();
-    toggleChosen(cell);
-  });
 }

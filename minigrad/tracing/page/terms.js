@@ -16,13 +16,9 @@ class Written {
     return (strength <= within && !isOneSum) || isNegative ? ["(", ...inside, ")"] : inside;
   }
 
-  joined(parts, sign, within) {
-    if (!parts.length) return ["0"];
-    if (parts.length === 1) return this.nodes(parts[0], 0);
-    const written = parts.slice(0, MOST_PARTS).flatMap(
-      (part, i) => [...(i ? [sign] : []), ...this.nodes(part, i || within > 1 ? within : 0)],
-    );
-    return parts.length > MOST_PARTS ? [...written, `${sign}… and ${parts.length - MOST_PARTS} more`] : written;
+  sum({parts}) {
+    const written = parts.slice(0, MOST_PARTS).flatMap((part, i) => [...(i ? [" + "] : []), ...this.nodes(part, i ? 0.5 : 0)]);
+    return parts.length > MOST_PARTS ? [...written, ` + … and ${parts.length - MOST_PARTS} more`] : parts.length ? written : ["0"];
   }
 
   number(node) { return [Number.isInteger(node.value) ? String(node.value) : shown(node.value)]; }
@@ -32,7 +28,6 @@ class Written {
   }
 
   aside(node) { return this.inNumbers ? [shown(node.value)] : [element("em", {}, node.name), placed(node.index)]; }
-  sum(node) { return this.joined(node.parts, " + ", 0.5); }
 
   add({parts: [a, b]}) { return [...this.nodes(a), " + ", ...this.nodes(b, 0.5)]; }
   sub({parts: [a, b]}) { return [...this.nodes(a), " − ", ...this.nodes(b, 1)]; }
@@ -42,7 +37,6 @@ class Written {
   pow({parts: [a, b]}) { return [...this.nodes(a, 4), ...raised(this.nodes(b))]; }
   exp({parts: [a]}) { return ["e", ...raised(this.nodes(a))]; }
   sqrt({parts: [a]}) { return ["√", "(", ...this.nodes(a), ")"]; }
-  call(node) { return this.called(node.name, node.parts); }
   called(name, parts) {
     return [`${name}(`, ...parts.flatMap((part, i) => [...(i ? [", "] : []), ...this.nodes(part)]), ")"];
   }

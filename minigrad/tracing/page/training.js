@@ -58,7 +58,7 @@ function train(line) {
     if (line) said = judge(line).lines;
   } catch (error) { return status.replaceChildren(problem(error.message)); }
   if (line) backwards.push({name: "your line", line}); else if (mistake) backwards.push({name: mistake.title, choice: mistake.name});
-  if (worker) worker.terminate();
+  worker?.terminate();
   const runs = backwards.map(({name}) => ({name, steps: []})), {steps} = extras.trains.model;
   worker = new Worker(URL.createObjectURL(new Blob([byId("worker").textContent])));
   worker.addEventListener("message", ({data}) => {
@@ -76,9 +76,9 @@ function startTraining() {
   const section = byId("training"), field = element("input", {type: "text", id: "line", placeholder: "P * (dP - r)", spellcheck: "false", "aria-describedby": "names"});
   section.hidden = !extras.trains;
   if (!extras.trains) return;
-  const form = element("form", {}, element("label", {for: "line"}, formula("dS = ", symbolOf, "inline")), field, element("button", {class: "go"}, "Train"));
-  form.addEventListener("submit", event => { event.preventDefault(); train(field.value.trim()); });
-  section.append(...paragraphs(extras.trains.text), form, element("p", {class: "hint", id: "names"}, "A line of your own is of P, dP, r and S, "
+  const submit = event => { event.preventDefault(); train(field.value.trim()); };
+  section.append(...paragraphs(extras.trains.text), element("form", {submit},
+    element("label", {for: "line"}, formula("dS = ", symbolOf, "inline")), field, element("button", {class: "go"}, "Train")), element("p", {class: "hint", id: "names"}, "A line of your own is of P, dP, r and S, "
     + "numbers, + − * / and sum(...) of each row. Without one, it trains with the mistake that is chosen above."),
   element("div", {role: "status"}), element("div", {id: "runs"}));
 }
