@@ -128,6 +128,13 @@ def test_a_line_is_judged_by_differences_and_by_the_known_mistakes(browser, path
     assert says in told and told.endswith("It trains ...") == ("Wrong" in told or "Right" in told)
 
 
+def test_a_mistake_leads_to_training(browser, path):
+    browser.open(path)
+    browser.choose("#mistakes", 0)
+    browser.run("document.querySelector('#mistake .go').click()")
+    assert browser.run("return state.station === stations.length") and "It trains ..." in browser.text("#training [role=status]")
+
+
 def test_every_step_of_the_model_is_on_expressions_and_every_mistake_can_be_made():
     made = model.expressions(pages.MISTAKES)
     assert list(made["choices"]) == list(CHANGES) and {"input", "cell"} <= set(made["functions"])

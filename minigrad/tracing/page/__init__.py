@@ -98,7 +98,7 @@ from ..steps import plain
 GENERATOR = "minigrad.tracing.page"  # in a meta tag, by which `is_page` knows the file
 MOST_NUMBERS = 6_000  # that a page shows
 MOST_BYTES = 1_000_000  # of a page
-IN_WORKERS = "nodes.js", "model.js"  # too
+IN_WORKERS = "nodes.js", "model.js"  # too. Each of the two scripts is strict, as its first file says
 SCRIPTS = (
     "formulas.js", "terms.js", "computation.js", "state.js", "matrices.js", "picture.js", "map.js", "steps.js", "number.js",
     "difference.js", "bars.js", "motion.js", "edits.js", "stations.js", "training.js", "page.js",

@@ -14,11 +14,11 @@ function drawMistake() {
     element("h2", {}, element("span", {}, "Mistake"), ` ${mistake.title || mistake.name}`),
     ...[mistake.sentence || []].flat().map(line => derivation(line, symbolOf)),
     element("p", {class: "counts"}, counts.length ? `Wrong: ${counts.join(", ")}.` : "No number is wrong."),
+    ...(extras.trains ? [button("Train with it", () => { visit(stations.length); train(""); }, {class: "go"})] : []),
     ...(mistake.check ? [
       element("h3", {}, `What the gradient check says${isEdited() ? " of the numbers the page began with" : ""}`),
       element("pre", {tabindex: 0}, mistake.check),
     ] : []),
-    ...(extras.trains ? [button("Train with it", () => { visit(stations.length); train(""); }, {class: "go"})] : []),
   );
 }
 

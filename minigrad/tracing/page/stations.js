@@ -21,9 +21,7 @@ const withLabel = one => element("span", {}, ((extras.labels[one.tensor] || {}).
 const rowOf = ({index, ...cell}) => each(last(numbersOf(cell).shape), j => ({...cell, index: [...index, j]}));
 
 /** The terms of a number asked for. */
-function termOf({sign: {tensor, index, kind}}, of = right) {
-  return unfold(computation.explain(of, tensor, index, kind).parts[0].term, of);
-}
+const termOf = ({tensor, index, kind}) => unfold(computation.explain(right, tensor, index, kind).parts[0].term, right);
 
 const largestBeside = cell => Math.max(...numbersOf(cell).data.map(Math.abs)); // in its matrix
 const isSmall = (x, cell) => Math.abs(x) <= 1e-9 * largestBeside(cell); // but for rounding
@@ -71,7 +69,7 @@ const QUESTIONS = {
     choices: () => ["positive", "negative", "zero"].map(sign => [sign, sign, sign]),
     isRight: (q, text, mistake) => text === signOf(q, passWith(mistake)),
     answer: q => ["It is ", signOf(q) === "zero" ? "zero" : `${signOf(q)}, ${shown(numberAt(q.sign))}`, "."],
-    lines: q => writePart({term: termOf(q)}),
+    lines: q => writePart({term: termOf(q.sign)}),
   },
   smallest: {
     veils: q => q.to ? [q.to] : rowOf(q.smallest),
@@ -84,7 +82,7 @@ const QUESTIONS = {
       "It is ", withLabel(smallestOf(q)[0]), ". ",
       ...[...rowOf(q.smallest), ...(q.to ? [q.to] : [])].flatMap((one, i) => [i ? ", " : "", named(one), ` = ${shown(numberAt(one))}`]), ".",
     ],
-    lines: q => station().name === "why" ? [] : writePart({term: termOf({number: q.to || smallestOf(q)[0]})}),
+    lines: q => station().name === "why" ? [] : writePart({term: termOf(q.to || smallestOf(q)[0])}),
   },
   changes: {
     veils: () => [],

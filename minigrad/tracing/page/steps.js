@@ -205,8 +205,8 @@ function outline(one, term) {
 function workOut(step, {writes}) {
   outline(null);
   if (station()) {
-    const {question} = station(), asked = question.sign;
-    if (given() && asked) outline({...asked, name: asked.tensor}, termOf(question));
+    const {sign: asked} = station().question;
+    if (given() && asked) outline({...asked, name: asked.tensor}, termOf(asked));
     return [];
   }
   const written = writes.map(gridOf), grid = [...grids.values()].find(grid => written.includes(grid));
