@@ -202,8 +202,6 @@ def the_description_is_self_contained():
     """
     # The sentence on several heads breaks off. Six headings have no text: skip connections and normalisation, positional
     # embeddings, implementation, the complementary view, extensions, and relations to other architectures.
-    # The sentence on several heads breaks off. Six headings have no text: skip connections and normalisation, positional
-    # embeddings, implementation, the complementary view, extensions, and relations to other architectures.
     x, order = randn(1, N, D), [3, 0, 4, 2, 1]
     one, two, four = (make_block("mixed", D, heads)(x) for heads in (1, 2, 4))
     other_heads = min(largest(one, two), largest(one, four))
