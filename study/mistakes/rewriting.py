@@ -25,6 +25,7 @@ Pattern = tuple[Any, ...]  # what is wrong, the right expression, wrong ones
 Written = ast.stmt  # a function, a class, or a row of a table, with functions in it
 FIXED = "axis", "keepdims", "dim", "dtype"  # keywords whose values no rule for any expression changes
 OTHER_FIELDS = "func", "annotation", "returns", "bases", "decorator_list"
+LONG = 50  # letters: a longer value explains little
 WHOLE = "axis", "keepdims", "everything", "averag", "added up", "largest", "another", "transpose", "reshaped", "eps"
 BESIDE = re.compile(r"^ *(\w+)(?:, \w+)* = .*?  # (.*)$", re.MULTILINE)
 ABOVE = re.compile(r"^ *# (.*)\n *(\w+) = ", re.MULTILINE)
@@ -202,17 +203,29 @@ def said(edit: Edit, words: Words) -> tuple[str, str]:
     before, after = (shown(node) for node in (around, made))
     if before == after:  # keepdims is what differs
         before, after = (shown(node, "") for node in (around, made))
-    line = next((node.targets[0].id for node in ancestors(right, words.enclosing) if isinstance(node, ast.Assign)
-                 and isinstance(node.targets[0], ast.Name)), "")
     texts = {letter: told_of(node, edit.what, words) for letter, node in letters.items()}
-    texts["line"] = line or "the result"
+    texts["line"] = line_of(right, edit.what, words)
     name = edit.what.format(**{letter: words.comments.get(text, (text,))[0] for letter, text in texts.items()})
     subjects = [texts[letter] for letter in re.findall(r"\{(\w+)\}", edit.what)]
     why = next((words.comments[text][1] for text in subjects if text in words.comments), "")
     names = dict.fromkeys(node.id for node in ast.walk(around) if isinstance(node, ast.Name))
-    where = ", ".join(f"{name} is {shown(words.meanings[name])}" for name in names if name in words.meanings)
-    replaced = f"{after} replaces {before}" + (f", where {where}" if where else "")
-    return name, f"{name}: {why or replaced}"
+    meant = {name: shown(words.meanings[name]) for name in names if name in words.meanings}
+    where = ", ".join(f"{name} is {meaning}" for name, meaning in meant.items() if len(meaning) < LONG)
+    is_told = edit.form is not None and is_any(edit.form)  # "p is squared": only where is left to say
+    place = before if before != texts.get("a") else texts["line"]
+    replaced = f"in {place}" if is_told else f"{after} replaces {before}"
+    return name, f"{name}: {why or replaced + (f', where {where}' if where else '')}"
+
+
+def line_of(node: ast.expr, what: str, words: Words) -> str:
+    """What the line computes; "the sum in p", if it computes more than that."""
+    lines = (above for above in ancestors(node, words.enclosing) if isinstance(above, ast.Assign))
+    line = next((above for above in lines if isinstance(above.targets[0], ast.Name)), None)
+    if line is None:
+        return "the result"
+    name, is_all = line.targets[0].id, line.value is node or "lacks" in what  # type: ignore[attr-defined]
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return f"the {node.func.attr} in {name}" if is_method and not is_all and name not in words.comments else name
 
 
 def told_of(node: ast.expr, what: str, words: Words) -> str:
@@ -245,6 +258,8 @@ def ancestors(node: ast.AST, enclosing: dict[ast.AST, ast.AST]) -> Iterator[ast.
 def shown(node: ast.AST, dropped: str = ", keepdims=True") -> str:
     """As a student would write it."""
     text = re.sub(r"swapaxes\((\w+), -1, -2\)", r"\1.T", ast.unparse(node))
+    text = re.sub(r"keep_axes\((\w+), .*?, axis\)", r"\1", text)
+    text = re.sub(r"call\((\w+), ", lambda found: f"{found[1].lower()}(", text)
     for long, short in (("np.", ""), (dropped, ""), ("axis=-1", "-1"), (" ** ", "**"), ("self.", "")):
         text = text.replace(long, short)
     return text
@@ -253,14 +268,13 @@ def shown(node: ast.AST, dropped: str = ", keepdims=True") -> str:
 # ---- edits ----
 
 def by_rules(module: ast.Module, patterns: list[Pattern] | None = None) -> Iterator[Edit]:
-    nodes = [node for written in module.body for node, _ in expressions_in(written)]
+    nodes = [pair for written in module.body for pair in expressions_in(written)]
     for what, right, *wrong in patterns or PATTERNS:
-        for node in nodes:
+        for node, parent in nodes:
             found: dict[str, ast.expr] = {}
-            if is_any(right) and not isinstance(node, (ast.Name, ast.BinOp, ast.Call)):
-                continue
-            if matches(right, node, found):
-                yield from (Edit(what, {node: pattern}, {node: found}) for pattern in wrong)
+            is_flag = isinstance(parent, (ast.IfExp, ast.Compare)) or not isinstance(node, (ast.Name, ast.BinOp, ast.Call))
+            if not (is_any(right) and is_flag) and matches(right, node, found):
+                yield from (Edit(what, {node: pattern}, {node: found}, right) for pattern in wrong)
 
 
 def unseen(edits: Iterable[Edit], seen: set[tuple[Any, ...]]) -> Iterator[Edit]:
@@ -394,7 +408,7 @@ PATTERNS, RARE = ([(what, *map(parsed, expressions)) for what, *expressions in r
 OTHERWISE = {name: parsed(text) for name, text in {
     "row_mean": "a.mean(axis=-1, keepdims=True)", "column_sum": "a.sum(axis=tuple(range(a.ndim - 1)))",
     "np.matmul": "a @ b", "operator.add": "a + b", "operator.sub": "a - b", "operator.mul": "a * b",
-    "operator.truediv": "a / b", "operator.pow": "a ** b", "operator.neg": "-a", "negative": "-a",
+    "in_order": "a", "operator.truediv": "a / b", "operator.pow": "a ** b", "operator.neg": "-a", "negative": "-a",
 }.items()}
 TIERS: tuple[Callable[[ast.Module], Iterator[Edit]], ...] = (
     by_rules, everywhere, with_variables, functools.partial(by_rules, patterns=RARE))

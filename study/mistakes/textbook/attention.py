@@ -74,8 +74,6 @@ MASKED = {
     "empty rows are NaN": ("a row in which nothing may be looked at is 0 / 0: its weights are 0", "p = e / total"),
     "gradient masked only": ("only the gradient is masked: the weights are a softmax of all scores",
                              OF_ALL + "p = a; return p * (dout - (dout * p).sum(axis=-1, keepdims=True)) * mask"),
-    "hidden by -1": ("masked scores are set to -1, and still count: it should be -inf",
-                     "masked = np.where(mask, scores, -1.0)"),
     "hidden by -1e9, empty rows uniform": ("masked scores are set to -1e9: in a row without any to see, all weights are "
                                            "alike, and "
                                            "should be 0", "masked = np.where(mask, scores, -1e9)"),
@@ -142,8 +140,6 @@ ATTENTION = {
     "no scale in dk": ("the scale 1 / sqrt(d) is missing in dk", "dk = np.swapaxes(dscores, -1, -2) @ q"),
     "no scale, no row sum": ("the scale 1 / sqrt(d) is missing in dq and dk, and so is the sum over the row",
                              "dscores = weights * dweights; dq = dscores @ k; dk = np.swapaxes(dscores, -1, -2) @ q"),
-    "scale in forward alone missing": ("the weights are computed again without the scale 1 / sqrt(d)",
-                                       "scores = np.where(may_look, q @ np.swapaxes(k, -1, -2), -np.inf)"),
     "scale twice": ("the scale is 1 / d: it should be 1 / sqrt(d)", "scale = 1 / q.shape[-1]"),
     "scale twice in backward": ("dq and dk are multiplied by the scale twice", "dq = dscores @ k * scale**2; "
                                 "dk = np.swapaxes(dscores, -1, -2) @ q * scale**2"),
@@ -155,9 +151,6 @@ ATTENTION = {
         f"in dq and dk, the scale goes by {name}: it should be d, the width of q",
         f"dq = dscores @ k / np.sqrt({size}); dk = np.swapaxes(dscores, -1, -2) @ q / np.sqrt({size})") for name,
             size in SIZES.items()},
-    "scaled by d, softmax over queries": ("the scale is 1 / d, and softmax runs over the queries",
-                                          f"scale = 1 / q.shape[-1]; {QUERIES}; s = (dweights * weights).sum(axis=-2, "
-                                           f"keepdims=True)"),
     "rowsum of v": ("the sum over the row is of dout * v: it should be of dweights * weights, or of dout * out",
                     "s = (dout * v).sum(axis=-1, keepdims=True)"),
     "weights constant": ("dq and dk are zero: nothing comes back through the weights", "dweights = 0 * weights"),
@@ -213,8 +206,6 @@ CAUSAL = {
                    "may_look"),
     "mask sets scores to 0": ("masked scores are set to 0, and e^0 = 1 still counts: it should be -inf",
                               "scores = np.where(may_look, q @ np.swapaxes(k, -1, -2) * scale, 0.0)"),
-    "hidden by -1": ("masked scores are set to -1, and still count: it should be -inf",
-                     "scores = np.where(may_look, q @ np.swapaxes(k, -1, -2) * scale, -1.0)"),
     "hidden by -100": ("masked scores are set to -100, and others may be less: it should be -inf",
                        "scores = np.where(may_look, q @ np.swapaxes(k, -1, -2) * scale, -100.0)"),
     "hidden by -1, and dscores masked": (

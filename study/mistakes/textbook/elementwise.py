@@ -18,7 +18,6 @@ def by_cosh(dout, x):
 
 function("tanh", np.tanh, tanh_backward, normal((3, 4)), statement="out = tanh(x)", forms=(by_cosh,), own={
     "sigmoid's": ("out (1 - out) is the derivative of sigmoid: tanh's is 1 - out^2", "return dout * out * (1 - out)"),
-    "at dout": ("tanh is taken at dout: it should be at x", "out = np.tanh(dout)"),
 })
 
 
@@ -68,7 +67,6 @@ function("gelu", gelu, gelu_backward, lambda r: [1.5 * r.normal(size=(3, 4))], f
                       "density = below * (1 - below)"),
     "the bell's slope": ("the density is differentiated once more: it is itself Phi's derivative",
                          "density = -x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)"),
-    "no sqrt(2 pi)": ("the density lacks its 1 / sqrt(2 pi)", "density = np.exp(-x * x / 2)"),
     "silu's": ("the derivative of x sigmoid(x) replaces gelu's",
                "s = 1 / (1 + np.exp(-x)); return dout * (s + x * s * (1 - s))"),
 })
@@ -94,5 +92,4 @@ function("gelu_tanh", gelu_tanh, gelu_tanh_backward, lambda r: [1.5 * r.normal(s
               "erf = np.vectorize(math.erf, otypes=[float]); "
               "return dout * ((1 + erf(x / np.sqrt(2))) / 2 + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi))"),
     "root is 2 / pi": ("the root is missing: 2 / pi replaces sqrt(2 / pi)", "root = 2 / np.pi"),
-    "root of pi / 2": ("sqrt(pi / 2) replaces sqrt(2 / pi)", "root = np.sqrt(np.pi / 2)"),
 })

@@ -34,8 +34,6 @@ function("embedding", embedding, embedding_backward, lambda r: [r.integers(0, 5,
     "counts": ("the number of uses replaces the gradients", "np.add.at(dweight, ids, np.ones_like(dout))", ADDING),
     "times weight": ("multiplied by the weight: looking up is linear, and the derivative 1", "return dweight * weight"),
     "starts at weight": ("the sum begins with the weight itself: it should begin with zeros", "dweight = weight.copy()"),
-    "starts at ones": ("the sum begins with ones: it should begin with zeros", "dweight = np.ones_like(weight)"),
     "rows of dout": ("dweight is dout[ids]: forward looks up, backward adds dout to the rows that were looked up",
                      "return dout.reshape(-1, dout.shape[-1])[ids % dout.reshape(-1, dout.shape[-1]).shape[0]]"),
-    "subtracted": ("the gradients are subtracted", "np.subtract.at(dweight, ids, dout)", ADDING),
 })

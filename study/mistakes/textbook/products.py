@@ -37,9 +37,7 @@ def matmul_backward(dout, a, b):
     return da, db
 
 
-function("matmul", np.matmul, matmul_backward, normal((4, 4), (4, 4)), statement="out = a @ b, of matrices", own={
-    "wrong axis of dout": ("db sums over the wrong axis of dout", "db = a.T @ dout.T"),
-})
+function("matmul", np.matmul, matmul_backward, normal((4, 4), (4, 4)), statement="out = a @ b, of matrices")
 
 
 def linear(x, weight, bias):

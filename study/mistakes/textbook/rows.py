@@ -37,7 +37,6 @@ def by_quotient(dout, x):
 
 
 SOFTMAX = {
-    "no exponential": ("the exponential is missing: p is x divided by its sum", "p = x / x.sum(axis=-1, keepdims=True)"),
     "p - dout": ("p - dout is the gradient of cross-entropy: here dout is any upstream gradient", "return p - dout"),
     "sigmoid": ("sigmoid replaces softmax: a row's probabilities add up to 1", "p = 1 / (1 + np.exp(-x))"),
     "softmax twice": ("softmax is taken of the softmax",
@@ -136,8 +135,6 @@ function("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targ
                       "dlogits[rows] = dout * p / len(targets)"),
     "mean over classes": ("divided by the number of classes: the mean is over rows",
                           "dlogits[rows] = dout * p / logits.shape[1]"),
-    "softmax over the batch": ("softmax runs over the rows: each row has its own",
-                               "e = np.exp(logits[rows] - logits[rows].max(axis=0)); p = e / e.sum(axis=0)"),
     "class 0 ignored too": ("class 0 is ignored too, as with targets > 0", "rows = np.flatnonzero(targets > 0)"),
     "in whole columns": ("p[:, targets] -= 1 subtracts in whole columns: each row has a target of its own",
                          "p[:, targets[rows]] -= 1", HOT),
@@ -145,5 +142,4 @@ function("cross_entropy", cross_entropy, cross_entropy_backward, logits_and_targ
     "target only": ("only the target's column has a gradient: every logit of a row raises the sum of e^x",
                     "p = e / e.sum(axis=1, keepdims=True) * (np.arange(logits.shape[1]) == targets[rows][:, None])"),
     "nothing subtracted": ("1 is not subtracted at the target", "p -= 0", HOT),
-    "added": ("1 is added at the target: it should be subtracted", "p[np.arange(len(rows)), targets[rows]] += 1", HOT),
 }, statement="out = the mean of -log softmax(logits)[target] over the rows whose target is not -100")

@@ -74,7 +74,7 @@ HANDED_IN = {  # a backward of softmax, and part of what is said about it
     "too few arguments": (lambda dout: dout, "it raises TypeError"),
     "an error at times": (raises_on_some, f'in line {LINE} of test_mutants.py: raise ValueError("not today")'),
     "two mistakes": (lambda dout, x: -np.exp(x) / np.exp(x).sum(-1, keepdims=True) * dout, "dx has the wrong sign"),
-    "nonsense": (lambda dout, x: np.sin(dout + x), "dx is off by up to"),
+    "nonsense": (lambda dout, x: np.sin(dout + x), "each row of dx should sum to 0"),
 }
 
 
