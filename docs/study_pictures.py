@@ -20,7 +20,8 @@ from study.page.trained import head_of_run
 
 FOLDER = pathlib.Path(__file__).parent / "study"
 HEIGHTS = {"wide": 900, "narrow": 844}
-FILM, FRAMES, SECONDS = (1200, 720), 100, 8  # Play, about three times as fast
+FILM, FRAMES, SECONDS = (1200, 720), 80, 8  # Play, about three times as fast
+SLOWER = "const plain = setTimeout; window.setTimeout = (then, pause, ...given) => plain(then, 3 * pause, ...given)"
 
 
 def untouched(browser: Browser) -> None:
@@ -77,12 +78,17 @@ def film(browser: Browser, path: pathlib.Path, name: str) -> None:
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
     browser.open(path)
+    browser.run(SLOWER)  # so that there are pictures enough
     taken = [picture_of(browser)]
     browser.click("play")
     while browser.run("return isPlaying"):
         taken.append(picture_of(browser))
         time.sleep(0.1)
-    palette = few_colours(taken[len(taken) * 7 // 8])  # of a step with the bars
+    some = taken[::len(taken) // 12]
+    all_colours = Image.new("RGB", (width, height * len(some)))
+    for i, image in enumerate(some):
+        all_colours.paste(image, (0, height * i))
+    palette = all_colours.quantize(192, dither=Image.Dither.NONE)
     first, *others = (taken[i * (len(taken) - 1) // (FRAMES - 1)].quantize(palette=palette, dither=Image.Dither.NONE)
                       for i in range(FRAMES))
     first.save(FOLDER / f"{name}.png", save_all=True, append_images=others, duration=1000 * SECONDS // FRAMES, loop=0,
