@@ -19,41 +19,30 @@ BIN = pathlib.Path(sys.executable).parent
 OURS = "minigrad", "models", "nn", "study"
 
 SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}; in the order in which one needs another
-    "train --task reverse [--model encoder-decoder|causal|rnn|rnn-attention] ...": ["train --task reverse --model rnn --steps 10"],
-    "train --task reverse --model encoder-decoder": ["train --task reverse --model encoder-decoder --steps 10"],
-    "train [--preset micro|nano|small|long|baby] [--recipe muon|nanogpt] [--text FILE...] [--steps N] [--resume] ...":
-        ["train --preset micro --recipe nanogpt --text FILE --steps 20 --out RUN", "train --resume --out RUN --steps 30"],
+    "train --task reverse": ["train --task reverse --steps 10", "train --task reverse --model rnn --steps 10"],
+    "train --text book.txt --preset small":
+        ["train --preset micro --recipe nanogpt --text book.txt --steps 20 --out RUN", "train --resume --out RUN --steps 30"],
     "train": ["train"],
     "compare RUN...": ["compare RUN runs/nano"],
-    "export RUN --to FOLDER": ["export RUN --to FOLDER"],
-    'sample [--checkpoint RUN] --prompt "The " --tokens 300 --temperature 0.8 --top-k 20':
-        ['sample --prompt "The " --tokens 300 --temperature 0.8 --top-k 20', "sample --checkpoint RUN"],
-    "sample --checkpoint FOLDER": ["sample --checkpoint FOLDER"],
-    "train --init-from FOLDER": ["train --init-from FOLDER --text FILE --steps 10 --out tuned"],
-    "study": ["study"],
+    "export RUN --to FOLDER": ["export RUN --to FOLDER", "sample --checkpoint FOLDER",
+                               "train --init-from FOLDER --text book.txt --steps 10 --out tuned"],
+    'sample --prompt "The "': ['sample --prompt "The " --tokens 300 --temperature 0.8 --top-k 20', "sample --checkpoint RUN"],
+    "study": ["study", "study --station 1", "study --heads 2", "study --block post",
+              'study --checkpoint RUN --text "if the" --layer 1 --head 2'],
     "study --guide": ["study --guide"],
-    "study --station 1": ["study --station 1"],
-    'study [--guide [N] | --numbers | --input FILE.json | --checkpoint [RUN] [--text "..."] --layer 1 --head 2] [--heads 2] '
-    "[--block post | --station 1]": ['study --checkpoint RUN --text "if the" --layer 1 --head 2', "study --heads 2",
-                                     "study --block post"],
-    'look [runs/nano] [--prompt "The "]': ['look runs/nano --prompt "The "', "look"],
-    "gradcheck FILE.py:NAME --inputs NAME=VALUE ...": ["gradcheck my_ops.py:MyNorm --inputs 'x=randn(4,8) weight=randn(8) bias=0'"],
-    "notes [--note 003 | --row A5]": ["notes --row A5"],
-    "exercises": ["exercises"],
+    'look --prompt "The "': ['look --prompt "The "', "look runs/nano"],
+    "notes": ["notes --row A5"],
+    "exercises": ["exercises", "exercises show gelu", "exercises new cube"],
     "exercises start softmax": ["exercises start softmax"],
     "exercises check softmax.py": ["exercises check softmax.py"],
     "exercises train softmax.py": ["exercises train softmax.py"],
     "exercises grade homework/ --report homework.html": ["exercises grade homework/ --report homework.html"],
-    "exercises [start NAME | show NAME | check FILE | train FILE... | grade FOLDER | new NAME]":
-        ["exercises show gelu", "exercises new cube"],
-    "gradcheck": ["gradcheck"],
     'gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"':
-        ['gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"'],
-    "info": ["info"],
-    "COMMAND --help": ["train --help"],
+        ['gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"', "gradcheck"],
+    "COMMAND --help": ["train --help", "info"],
 }
 GIVEN = {  # files that the commands read
-    "FILE": "One if the is to be, or it is not. " * 200,
+    "book.txt": "One if the is to be, or it is not. " * 200,
     "my_ops.py": "def MyNorm(x, weight, bias):\n    return x * (x * x).mean(-1, keepdim=True).rsqrt() * weight + bias\n",
     "homework/ada/softmax.py": "def softmax_backward(dout, x):\n    return dout * x\n",
 }
@@ -64,10 +53,10 @@ ANSWER = """    p = np.exp(x - x.max(-1, keepdims=True))
 
 
 def shown_by(page: pathlib.Path) -> set[str]:
-    """The commands in indented lines, and those with arguments in the text, without `minigrad`."""
+    """The commands in indented lines and in the text, without `minigrad`."""
     text = page.read_text(encoding="utf-8")
     lines = re.findall(r"^    (?:.*/bin/)?minigrad (.+?)(?:  +# .*)?$", text, re.MULTILINE)
-    return {*lines, *(" ".join(words.split()) for words in re.findall(r"`minigrad (\w+\s[^`]+)`", text))}
+    return {*lines, *(" ".join(words.split()) for words in re.findall(r"`minigrad ([^`]+)`", text))}
 
 
 def run(*command: str | pathlib.Path, **options) -> str:
