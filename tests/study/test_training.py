@@ -107,7 +107,7 @@ def test_a_line_trains_as_the_mistake_that_it_is(trained, browser):
 
 @pytest.mark.parametrize("line, says", [
     ("P * (dP - r)", "Right. All 16 numbers of dS are those of finite differences."),
-    ("P*dP − P * sum(dP * P)", "Right."),
+    ("P*dP − P * sum(dP * P)", "Right."), ("P * (dP - r - r + r)", "Right."),
     ("-(sum(P * dP) * P) + 2 * P * dP / 2", "Right."),
     ("P * (dP - sum(dP * P) / 4)", "This is the mistake mean for the sum."),
     ("P * (dP - sum(P))", "This is the mistake sum of the weights."),
