@@ -136,10 +136,9 @@ RULES = (
 
 SELDOM = (
     ("multiplied instead of subtracted", "a - b", "a * b"),
-    ("1 - {a} is a factor too many", "a * b", "a * (1 - a) * b"), ("1 - {b} is a factor too many", "a * b",
-        "a * (1 - b) * b"),
-    ("{a} is squared", "a", "a ** 2"), ("{a} is cubed", "a", "a ** 3"), ("the logarithm of {a} replaces it", "a",
-        "np.log(a)"),
+    ("1 - {a} is a factor too many", "a * b", "a * (1 - a) * b"),
+    ("1 - {b} is a factor too many", "a * b", "a * (1 - b) * b"), ("the logarithm of {a} replaces it", "a", "np.log(a)"),
+    ("{a} is squared", "a", "a ** 2"), ("{a} is cubed", "a", "a ** 3"),
     ("{a} is twice what it should be", "a", "2 * a"), ("{a} is half of what it should be", "a", "a / 2"),
     ("the sign of {a} is wrong", "a", "-a"), ("{a} is missing", "a", "0 * a"), ("{a} is taken for 1", "a", "0 * a + 1"),
 )

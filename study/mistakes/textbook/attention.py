@@ -67,16 +67,15 @@ MASKED = {
     "mask sets scores to 0, dscores masked": (
         "masked scores are set to 0, and e^0 = 1 still counts: it should be -inf; the gradient is masked",
         ZEROS + "; return p * (dout - (dout * p).sum(axis=-1, keepdims=True)) * mask"),
-    "mask sets scores to 0, weights masked": ("masked scores are set to 0, and e^0 = 1 still counts: it should be -inf; "
-                                              "the "
-                                              "weights are masked", ZEROS + " * mask"),
+    "mask sets scores to 0, weights masked": (
+        "masked scores are set to 0, and e^0 = 1 still counts: it should be -inf; weights are masked", f"{ZEROS} * mask"),
     "no mask": ("the mask is not used", "masked = scores"),
     "empty rows are NaN": ("a row in which nothing may be looked at is 0 / 0: its weights are 0", "p = e / total"),
     "gradient masked only": ("only the gradient is masked: the weights are a softmax of all scores",
                              OF_ALL + "p = a; return p * (dout - (dout * p).sum(axis=-1, keepdims=True)) * mask"),
-    "hidden by -1e9, empty rows uniform": ("masked scores are set to -1e9: in a row without any to see, all weights are "
-                                           "alike, and "
-                                           "should be 0", "masked = np.where(mask, scores, -1e9)"),
+    "hidden by -1e9, empty rows uniform": (
+        "masked scores are set to -1e9: in a row without any to see, all weights are alike, and should be 0",
+        "masked = np.where(mask, scores, -1e9)"),
 }
 function("masked_softmax", masked_softmax, masked_softmax_backward, scores_and_mask, constants=("mask",),
          forms=(masked_by_weights,), own=MASKED,
@@ -131,8 +130,8 @@ SIZES = {"the number of keys": "k.shape[-2]", "the number of queries": "q.shape[
          "all of q": "q.size", "the first axis": "q.shape[0]", "the second axis": "q.shape[1]"}
 ATTENTION = {
     "softmax over queries": ("softmax runs over the queries: each query's weights over the keys add up to 1", QUERIES),
-    "softmax over queries, throughout": ("softmax and the sum of its backward run over the queries: they should run "
-                                         "over the keys",
+    "softmax over queries, throughout": (
+        "softmax and the sum of its backward run over the queries: they should run over the keys",
                                          f"{QUERIES}; s = (dweights * weights).sum(axis=-2, keepdims=True)"),
     "no scale in backward": ("the scale 1 / sqrt(d) is missing in dq and dk",
                              "dq = dscores @ k; dk = np.swapaxes(dscores, -1, -2) @ q"),
@@ -197,9 +196,9 @@ CAUSAL = {
        for hidden, number in (("-1e9", "-1e9"), ("but the first",
                                                  "np.where(np.arange(q.shape[-2])[:, None] + np.arange(q.shape[-2]) == 0, "
                                                  "q @ np.swapaxes(k, -1, -2) * scale, -np.inf)"))},
-    "mask after the softmax": ("the weights are masked after the softmax, and do not add up to 1: mask the scores, with "
-                               "-inf",
-                               ALL_SEEN + "weights = e / total * may_look"),
+    "mask after the softmax": (
+        "the weights are masked after the softmax, and do not add up to 1: mask the scores, with -inf",
+        ALL_SEEN + "weights = e / total * may_look"),
     "mask after the softmax, differentiated": (
         "the mask comes after the softmax, in backward too: the weights of a row do not add up to 1",
         ALL_SEEN + "dv = np.swapaxes(weights * may_look, -1, -2) @ dout; dweights = dout @ np.swapaxes(v, -1, -2) * "
@@ -254,20 +253,20 @@ HEADS = {
     "scale of the width in backward": (
         "in dq and dk, the scale goes by the width of all heads together: it should be that of one head",
         f"dq = dscores @ k * ({FULL_WIDTH}); dk = np.swapaxes(dscores, -1, -2) @ q * ({FULL_WIDTH})"),
-    "scale of the width, no row sum": ("the scale goes by the width of all heads together, and the sum over the row is "
-                                       "missing",
-                                       f"scale = {FULL_WIDTH}; dscores = weights * dweights"),
+    "scale of the width, no row sum": (
+        "the scale goes by the width of all heads together, and the sum over the row is missing",
+        f"scale = {FULL_WIDTH}; dscores = weights * dweights"),
     "interleaved": ("column j belongs to head j % heads: each head has neighbouring columns",
                     "turned = np.moveaxis(x.reshape(*x.shape[:-1], -1, heads), -1, -3); joined = np.moveaxis(x, -3, -1)"),
     "split and merged by a reshape": (
         "heads are split and merged by a reshape alone: (T, heads, d) should be transposed to (heads, T, d), and back",
-        "turned = x.reshape(*x.shape[:-2], heads, x.shape[-2], -1); joined = x.reshape(*x.shape[:-3], x.shape[-2], "
-        "x.shape[-3], -1)"),
+        "turned = x.reshape(*x.shape[:-2], heads, x.shape[-2], -1); "
+        "joined = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], -1)"),
     "split by a reshape": ("heads are split by a reshape alone: (T, heads, d) should be transposed to (heads, T, d)",
                            "turned = x.reshape(*x.shape[:-2], heads, x.shape[-2], -1)"),
-    "merged by a reshape": ("heads are merged by a reshape alone: (heads, T, d) should be transposed to (T, heads, d) "
-                            "first",
-                            "joined = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], -1)"),
+    "merged by a reshape": (
+        "heads are merged by a reshape alone: (heads, T, d) should be transposed to (T, heads, d) first",
+        "joined = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], -1)"),
     "last head left out": ("the last head is left out, as if a loop ended too early",
                            "joined = np.swapaxes(x, -3, -2) * (np.arange(heads) < heads - 1)[:, None]"),
     "first head left out": ("the first head is left out, as if a loop began at 1",
@@ -313,9 +312,6 @@ function("rotary", rotary, rotary_backward, normal((4, 8)), angles=np.arange(1, 
                         "cos, sin = np.cos(angles), -np.sin(angles)"),
     "halves for pairs": ("the pairs are taken to be (i, i + D / 2): they are neighbours, (2i, 2i + 1)",
                          f"{HALVES}; pairs = {JOINED.format('+', '-')}"),
-    "halves for pairs, forwards": ("the pairs are taken to be (i, i + D / 2), and turned the same way as x: they are "
-                                   "neighbours, and "
-                                   "turned back", f"{HALVES}; pairs = {JOINED.format('-', '+')}"),
     "cut in halves": ("dout is cut in halves: the pairs are neighbours, (2i, 2i + 1)", HALVES),
     "joined in halves": ("the results are put one after the other: the pairs are neighbours, (2i, 2i + 1)",
                          f"pairs = {JOINED.format('+', '-')}"),

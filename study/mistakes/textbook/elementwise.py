@@ -32,8 +32,6 @@ def dropout_backward(dout, x, mask, p):
 function("dropout", dropout, dropout_backward, lambda r: [r.normal(size=(4, 5)),
                                                           r.permuted(np.arange(20) < 11).reshape(4, 5)],
          constants=("mask",), statement="out = x * mask / (1 - p); the mask is the boolean one that was drawn", p=0.4, own={
-    "times x": ("multiplied by x as well: the derivative of x * mask / (1 - p) is mask / (1 - p)",
-                "return dout * x * mask / (1 - p)"),
     "mask of x": ("the mask is where x is not 0: it is given", "return dout * (x != 0) / (1 - p)"),
     "scaled where dropped": ("what is dropped is scaled, and what is kept is not",
                              "return np.where(mask, dout, dout / (1 - p))"),

@@ -3,7 +3,7 @@ import numpy as np
 
 from minigrad.ops import (
     activations, arithmetic, comparison, cumulative, diagonal, elementary, layer_norm, losses, matmul, reduce, shape,
-        statistics,
+    statistics,
 )
 
 from ..base import normal, positive
@@ -50,9 +50,8 @@ operation("absolute_error", losses.AbsoluteError, normal((4, 3), (4, 3)), reduct
 operation("bce_with_logits", losses.BinaryCrossEntropyWithLogits, lambda r: [r.normal(size=(3, 4)), *r.random((2, 3, 4))])
 operation("batched_matmul", matmul.MatMul, normal((3, 3), (3, 3, 3)))
 operation("mlp", matmul.MLP, normal((3, 4), (5, 4), (5,), (4, 5), (4,)))
-for name, op, options in (("sum", reduce.Sum, {}), ("mean", reduce.Mean, {}), ("max", reduce.Max, {}), ("min",
-    reduce.Min, {}),
-                          ("logsumexp", reduce.LogSumExp, {}), ("norm", reduce.Norm, {}),
+for name, op, options in (("sum", reduce.Sum, {}), ("mean", reduce.Mean, {}), ("max", reduce.Max, {}),
+                          ("min", reduce.Min, {}), ("logsumexp", reduce.LogSumExp, {}), ("norm", reduce.Norm, {}),
                           ("var", statistics.Var, {"correction": 1}), ("std", statistics.Std, {"correction": 1})):
     operation(name, op, normal((4, 4)), axis=-1, **options)
 operation("permute", shape.Permute, normal((2, 3, 4)), axes=(1, 2, 0))

@@ -18,9 +18,8 @@ ADDING = "np.add.at(dweight, ids, dout)"
 FIRST = "first = np.unique(ids.reshape(-1), return_index=True)[1]; seen = np.isin(np.arange(ids.size), first); "
 function("embedding", embedding, embedding_backward, lambda r: [r.integers(0, 5, size=8), r.normal(size=(5, 4))],
          constants=("ids",), statement="out = weight[ids]; ids may repeat, and get no gradient", own={
-    "overwrites": ("what is written for an id replaces what was there: the gradients of an id that repeats add up; += "
-                   "on an array of "
-                   "ids adds only once, np.add.at each time", "dweight[ids] = dout", ADDING),
+    "overwrites": ("what is written for an id replaces what was there: the gradients of an id that repeats add up; += on "
+                   "an array of ids adds only once, np.add.at each time", "dweight[ids] = dout", ADDING),
     "averages": ("the gradients of an id that repeats are averaged: they add up",
                  "np.add.at(dweight, ids, dout / np.bincount(ids.reshape(-1), minlength=len(weight))[ids][..., None])",
                      ADDING),
@@ -31,7 +30,6 @@ function("embedding", embedding, embedding_backward, lambda r: [r.integers(0, 5,
     "keeps the first": ("only the first place where an id occurs counts: all of them do",
                         "np.add.at(dweight, ids, dout * np.isin(np.arange(ids.size), np.unique(ids, return_index=True)[1])"
                         ".reshape(*ids.shape, 1))", ADDING),
-    "counts": ("the number of uses replaces the gradients", "np.add.at(dweight, ids, np.ones_like(dout))", ADDING),
     "times weight": ("multiplied by the weight: looking up is linear, and the derivative 1", "return dweight * weight"),
     "starts at weight": ("the sum begins with the weight itself: it should begin with zeros", "dweight = weight.copy()"),
     "rows of dout": ("dweight is dout[ids]: forward looks up, backward adds dout to the rows that were looked up",
