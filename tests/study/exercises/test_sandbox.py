@@ -135,7 +135,8 @@ DEEDS = {
 
 SHORT = (  # run each time: one of each kind
     "loops", "loops while it is read", "takes 10 GB", "fills the disk with one file", "os._exit while it is read", "sys.exit", "crashes",
-    "closes everything", "leaves a thread", "moves the cursor", "looks around", "forges half a message, and ends", "raises in its message", "imports another file", "deletes its home", "leaves a locked folder",
+    "closes everything", "leaves a thread", "moves the cursor", "looks around", "forges half a message, and ends",
+    "forges a message", "floods the pipe", "leaves the group", "raises in its message", "imports another file", "deletes its home", "leaves a locked folder",
 )
 
 
