@@ -292,6 +292,7 @@ def test_an_error_names_the_students_line():
     found = answer("y = x\nreturn np.linalg.inv(y)")
     assert (found.kind, found.line, found.place, found.code) == ("raised", 6, "line 6", "return np.linalg.inv(y)")
     assert found.message.startswith("LinAlgError: ") and found.where == " (line 6: `return np.linalg.inv(y)`)"
+    assert answer("def inner(y):\n    return np.linalg.inv(y)\nreturn inner(x)").line == 6  # the innermost of several
 
 
 def test_a_function_that_is_gone_after_loading():
