@@ -45,10 +45,18 @@ class Mistake:
         return self.of(head).keys() <= steps and all(np.isfinite(gradient).all() for gradient in rerun.gradients.values())
 
 
-def check(head: Head, mistake: Mistake) -> list[str]:
-    """What gradcheck says of attention with this backward: its verdict on each input, and why; a line each.
+class Forward(Rerun):
+    """Values alone."""
 
-    Of large matrices it sees a corner, or a page would take a minute.
+    def backward(self) -> None:
+        return
+
+
+def checker(head: Head) -> Callable[[Mistake], str]:
+    """What gradcheck says of attention with a mistake: its verdict on each input, and why; a line each.
+
+    Of large matrices it sees a corner, or a page would take a minute. Mistakes have the same forward, so each value is
+    computed once.
     """
     is_large = max(n for array in head.inputs.values() for n in array.shape) > CHECKED
     if is_large:
@@ -58,25 +66,28 @@ def check(head: Head, mistake: Mistake) -> list[str]:
     head = dataclasses.replace(head, inputs=inputs, targets=(), expected=None)
     with mg.trace() as trace:
         attention(head, head.tensors()).backward()
+    values: dict[bytes, np.ndarray] = {}
 
-    def run(arrays: tuple[np.ndarray, ...], **more: Any) -> Rerun:
-        upstream = more.pop("upstream", head.upstream)
-        return Rerun(trace.steps, trace.tensors, dict(zip(inputs, arrays), upstream=upstream), **more)
+    def forward(*arrays: np.ndarray) -> np.ndarray:
+        key = b"".join(array.tobytes() for array in arrays)
+        if key not in values:
+            values[key] = Forward(trace.steps, trace.tensors, dict(zip(inputs, arrays))).values["output"]
+        return values[key].copy()
 
-    def backward(dout: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        found = run(arrays, upstream=dout, backwards=mistake.of(head)).gradients
-        return tuple(found[name] for name in inputs)
+    def check(mistake: Mistake) -> str:
+        def backward(dout: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+            given = dict(zip(inputs, arrays), upstream=dout)
+            found = Rerun(trace.steps, trace.tensors, given, backwards=mistake.of(head)).gradients
+            return tuple(found[name] for name in inputs)
 
-    function = Differentiable(mistake.title, lambda *arrays: run(arrays).values["output"], backward, lambda generator: [],
-                              names=tuple(inputs))
-    report = gradcheck_report(function, list(head.tensors().values()))
-    where = f" of {CHECKED} x {CHECKED} parts" if is_large else ""
-    lines = [f"gradcheck{where}: {report.verdict.upper()}"]
-    for entry in report.inputs:
-        lines += [f"{entry.name}: {entry.verdict}", *(f"  {line}" for line in entry.explain())]
-    if report.diagnosis:
-        lines.append(f"diagnosis: {report.diagnosis.mistake}")
-    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="    ")]
+        function = Differentiable(mistake.title, forward, backward, lambda generator: [], names=tuple(inputs))
+        report = gradcheck_report(function, list(head.tensors().values()))
+        lines = [f"gradcheck{f' of {CHECKED} x {CHECKED} parts' * is_large}: {report.verdict.upper()}"]
+        for entry in report.inputs:
+            lines += [f"{entry.name}: {entry.verdict}", *(f"  {line}" for line in entry.explain())]
+        return "\n".join(part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="    "))
+
+    return check
 
 
 # ---- wrong backwards ----

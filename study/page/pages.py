@@ -12,7 +12,7 @@ from minigrad.tracing.page import MOST_NUMBERS
 from minigrad.tracing.rerun import Backward
 from study.page import block, formulas, model, shares, stations
 from study.page.attention import FROM_Q_K_V, Head, Inputs, attention
-from study.page.mistakes import MISTAKES, check, with_row_sum
+from study.page.mistakes import MISTAKES, checker, with_row_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
     """The page of a head, with its switches, mistakes and shares; ValueError if it has too many numbers."""
     check_size(head, attention)
     trace = trace_of(attention, head)
-    mistakes = [mistake for mistake in MISTAKES if mistake.fits(head, trace)]
+    mistakes, check = [mistake for mistake in MISTAKES if mistake.fits(head, trace)], checker(head)
     return page_of(head, trace, head.product, {mistake.name: mistake.of(head) for mistake in mistakes}, {
         "title": title or "Backpropagation through " + (
             "one head of attention" if head.heads == 1 else f"attention with {head.heads} heads"),
@@ -38,7 +38,7 @@ def page_of_head(head: Head, title: str = "", *introduction: str) -> Page:
         "switches": [causal_switch(head.causal, head.mask), scale_switch(head), row_sum_switch(head.product)],
         "mistakes": [
             {"name": mistake.name, "title": mistake.title, "steps": [*mistake.of(head)],
-             "sentence": mistake.sentence.format(**formulas.operands(trace)), "check": "\n".join(check(head, mistake))}
+             "sentence": mistake.sentence.format(**formulas.operands(trace)), "check": check(mistake)}
             for mistake in mistakes
         ],
         "shares": tables(shares.paths_to_x()) if head.starts_from_x else [],

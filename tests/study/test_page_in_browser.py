@@ -38,7 +38,7 @@ HEADS = {
 @functools.cache
 def page_of(name: str) -> pages.Page:
     """Without the gradient checks of its mistakes, which take a second."""
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         return pages.page_of_head(HEADS[name])
 
 
@@ -193,7 +193,7 @@ VARIANTS = {
 
 def page_of_variant(name: str) -> pages.Page:
     loss, numbers = VARIANTS[name]
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         return pages.page_of_block(numbers) if loss is block.block else pages.page_of_head(numbers)
 
 
@@ -224,7 +224,7 @@ PAGES = {name: functools.partial(page_of, name) for name in HEADS} | {
 def test_all_that_a_step_reads_and_writes_is_on_the_screen_at_once(browser, opened, name, size):
     """Below the controls and not under the panel, what is read before what is written; on a narrow screen, in one column."""
     browser.resize(size)
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         opened(PAGES[name]())
     found = browser.run("""
         const box = node => { const {left, right, top, bottom} = node.getBoundingClientRect(); return [left, right, top, bottom]; };
@@ -407,7 +407,7 @@ def test_formulas_are_no_wider_than_their_box(browser, opened, name, size):
 
 def test_an_edit_leaves_scroll_boxes_where_they_are(browser, opened):
     browser.resize("narrow")
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         opened(pages.page_of_head(WIDE))
     browser.run("goTo(1)")
     box = "gridOf({name: 'k', kind: 'value'}).figure.querySelector('.scroll')"

@@ -59,6 +59,6 @@ def test_sessions(run, in_this_process, path, title, tmp_path, monkeypatch):
         written("numbers.json", given if isinstance(given, str) else json.dumps(given))
         return "".join(run("study", "--no-open", "--input", "numbers.json")[1:])
 
-    monkeypatch.setattr(pages_of_study, "check", lambda head, mistake: ["unchecked"])  # which takes a second for each page
+    monkeypatch.setattr(pages_of_study, "checker", lambda head: lambda mistake: "unchecked")  # which takes a second for each page
     monkeypatch.chdir(tmp_path)
     replay(path, title, run, NAMES | {"page": page})

@@ -15,7 +15,7 @@ LAST, BEFORE, LAST_KEY = 3, 2, 3  # on the default page: the queries and the key
 
 
 def page_of(head: Head, folder):
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         made = pages.page_of_head(head)
     return page.write(made.trace, folder / "page.html", extras=made.extras, backwards=made.backwards)
 
@@ -224,7 +224,7 @@ def test_what_becomes_of_training_is_foretold(browser, visited):
     dataclasses.replace(DEFAULT, keep=dropout(0.5, 1, 4)), dataclasses.replace(DEFAULT, bias=np.zeros((4, 4)))],
     ids=["one query", "one key", "x", "heads", "rotary", "dropout", "bias"])
 def test_the_path_is_left_out_where_it_does_not_fit(head):
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         assert pages.page_of_head(head).extras["stations"] == []
 
 
@@ -453,7 +453,7 @@ def weights_of_heads() -> list[str]:
 ], ids=["layer norm", "heads"])
 def test_norms_and_heads_have_stations(browser, tmp_path, made, answers):
     """A shift changes nothing behind a norm, a stretch its deviation only; a head's projection only that head."""
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         made = made()
     own = page.write(made.trace, tmp_path / "page.html", extras=made.extras, backwards=made.backwards)
     browser.driver.get(f"{own.as_uri()}#station=1")

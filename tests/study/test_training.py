@@ -23,7 +23,7 @@ byId("training").querySelector("button").click();
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    with mock.patch.object(pages, "check", lambda head, mistake: []):
+    with mock.patch.object(pages, "checker", lambda head: lambda mistake: ""):
         made = pages.page_of_head(next_words())
     return page.write(made.trace, tmp_path_factory.mktemp("path") / "page.html", extras=made.extras, backwards=made.backwards)
 
