@@ -89,7 +89,7 @@ def attention(p, config, x, context, hidden, causal=False, positions="none"):
     q, k, v = (np.stack(np.split(naive.linear(source, weight, bias), heads, axis=-1), axis=1) for source, weight, bias, heads
                in zip((x, context, context), weights, biases, counts))
     k, v = (np.stack([y[:, h * groups // config.heads] for h in range(config.heads)], axis=1) for y in (k, v))
-    mask = np.zeros((*q.shape[:-1], k.shape[-2]))
+    mask = naive.zeros((*q.shape[:-1], k.shape[-2]), *([p["relative_bias"]] if positions == "relative" else []))
     for t, s in np.ndindex(mask.shape[-2:]):
         if positions == "relative":
             furthest = p["relative_bias"].shape[1] // 2

@@ -63,7 +63,7 @@ def test_links_lead_somewhere_within_the_site(site, pages):
 
 
 def test_pictures_code_and_the_live_pages_are_there(site, pages):
-    assert {"study/guide/attention.png", "docs/study/step.png"} <= pages["index.html"].loaded
+    assert {"study/guide/attention.png", "docs/study/play.png"} <= pages["index.html"].loaded
     assert {"../../minigrad/ops/attention.py", "backprop_through_attention.ipynb"} <= pages[GUIDE].links
     assert {"mlp.py", "lesson.ipynb"} <= pages["examples/index.html"].links
     assert f"../{GUIDE}" in pages["reference/minigrad.ops.attention.html"].links  # as its docstring says

@@ -22,7 +22,7 @@ ANSWERS = {  # {what is wrong: (the exercise, what is replaced in its solution b
     "the division by root is missing": ("adam_step", "lr * m_hat / root", "lr * m_hat", "lr * m_hat replaces lr * m_hat / root"),
     "a transpose is out of place": (  # in a solution with a T of its own
         "blockwise_attention", "dscores @ k[..., columns, :] * scale", "np.swapaxes(dscores, -1, -2) @ k[..., columns, :] * scale",
-        "dscores.T @ k[..., columns, :] replaces dscores @ k[..., columns, :], where dscores is "),
+        "dscores.T @ k[..., columns, :] replaces dscores @ k[..., columns, :]"),
     "another variable": ("masked_softmax", "dout * p)", "dout * mask)", "dout * mask replaces dout * p"),
     "dc is left out": ("clip_by_global_norm", "in (da, db, dc)", "in (da, db)", "(da, db) replaces (da, db, dc)"),
     "eps is outside of the root": (
@@ -122,7 +122,7 @@ def test_every_op_of_the_library_has_mistakes_without_a_line_of_its_own(share):
 
     def has_mistakes(op, case):
         found = wrong_ones(op, case.inputs, case.options)
-        assert len({sentence for sentence, _ in zip(found, range(3))}) == 3
+        assert len({sentence for sentence, _ in zip(found, range(6))}) >= 3
 
     each({op: case for op, case in [*cases.items()][::share] if op.__name__ not in UNEDITED}, has_mistakes)
 
