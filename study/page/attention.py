@@ -263,7 +263,7 @@ def with_cross_entropy(numbers: Inputs, loss: Callable[[Inputs, dict[str, Tensor
 
 def with_its_upstream(numbers: Inputs, loss: Callable[[Inputs, dict[str, Tensor]], Tensor]) -> Inputs:
     """The same numbers, with what their own loss sends to the output."""
-    with mg.trace() as trace:
+    with mg.textbook(), mg.trace() as trace:
         loss(numbers, numbers.tensors()).backward()
     return dataclasses.replace(numbers, upstream=trace["output"].gradient)
 

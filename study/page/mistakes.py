@@ -64,7 +64,7 @@ def checker(head: Head) -> Callable[[Mistake], str]:
         head = head.cut(T=CHECKED, S=CHECKED, C=CHECKED, O=CHECKED, D=features, V=features)
     inputs = {name: array for name, array in head.inputs.items() if name != "w_u"}  # which is behind the output
     head = dataclasses.replace(head, inputs=inputs, targets=(), expected=None)
-    with mg.trace() as trace:
+    with mg.textbook(), mg.trace() as trace:
         attention(head, head.tensors()).backward()
     values: dict[bytes, np.ndarray] = {}
 

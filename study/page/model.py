@@ -70,7 +70,7 @@ def expressions(mistakes: list[Mistake]) -> dict[str, Any]:
     """The trees of an example's loss and gradients, and the backwards of mistakes that can be chosen, for the page."""
     parameters, read = start(), ("there", "follows", "logits", "loss", "scores", "weights")
     tensors = {name: named(name, mg.tensor(array, requires_grad=True)) for name, array in parameters.items()}
-    with mg.trace() as trace:
+    with mg.textbook(), mg.trace() as trace:
         loss_of(tensors, *example(next(words()))).backward()
     others = {mistake.name: mistake.of(HEAD) for mistake in mistakes if mistake.fits(HEAD, trace)}
     made = Expressed(trace.steps, trace.tensors, others)

@@ -108,7 +108,7 @@ ALOUD = {"scores": {"negative": "To lower the loss, *{row}* should look more at 
 def trace_of(function: Callable, numbers: Head | block.BlockInputs) -> Trace:
     """The trace of a loss, forward and backward."""
     inputs = numbers.tensors()
-    with mg.trace() as trace:
+    with mg.textbook(), mg.trace() as trace:
         loss = function(numbers, inputs)
         loss.backward(retain_graph=True)
     return trace
