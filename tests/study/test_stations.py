@@ -279,7 +279,7 @@ def test_the_address_keeps_station_and_answers(browser, visited, path):
     press(browser, "Next")
     press(browser, "Finish")
     assert browser.run("return state.step") == 0  # where a mistake shows all that it spoils
-    assert "All 10 stations of the guided path are answered, 7 right." in browser.text("#invitation")
+    assert "All 10 questions of the guided path are answered, 7 right." in browser.text("#invitation")
 
 
 def test_a_path_that_was_left_stays_left(browser, tmp_path):

@@ -279,9 +279,9 @@ function drawInvitation() {
   const isRight = [...state.answers.values()].filter(one => one.isRight).length;
   const all = stations.length, startOver = () => { stations.forEach((_, i) => keepAnswer(null, i + 1)); visit(1); };
   const [text, label, action] = !count
-    ? [`New to this? ${all > 1 ? `A guided path of ${all} stations leads to the whole backward, with a question at each` : "One station asks what is new here"}.`, "Start the path", () => visit(1)]
-    : first ? [`${count} of ${all} stations of the guided path are answered.`, "Go on", () => visit(first)]
-      : [`All ${all} stations of the guided path are answered, ${isRight} right. Now choose a mistake and see which numbers `
+    ? [`New to this? ${all > 1 ? `A guided path asks ${all} questions, and answers them with these numbers` : "One question is about what is new here"}.`, "Start the path", () => visit(1)]
+    : first ? [`${count} of ${all} questions of the guided path are answered.`, "Go on", () => visit(first)]
+      : [`All ${all} questions of the guided path are answered, ${isRight} right. Now choose a mistake and see which numbers `
         + "it spoils, or write this backward yourself: minigrad exercises.", "Start over", startOver];
   byId("invitation").replaceChildren(text, " ", button(label, action, {class: "go"}));
   byId("invitation").hidden = Boolean(station());
