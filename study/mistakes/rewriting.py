@@ -50,7 +50,7 @@ class Program:
 
     @functools.cached_property
     def module(self) -> ast.Module:
-        return Plain().visit(ast.parse(self.source))
+        return ast.fix_missing_locations(Plain().visit(ast.parse(self.source)))
 
     @functools.cached_property
     def comments(self) -> dict[str, tuple[str, str]]:
@@ -71,7 +71,7 @@ class Program:
 
 
 def compiled(body: list[Written]) -> CodeType:
-    return compile(ast.fix_missing_locations(ast.Module(body, [])), "<rewritten>", "exec")
+    return compile(ast.Module(body, []), "<rewritten>", "exec")
 
 
 class Plain(ast.NodeTransformer):
@@ -120,10 +120,12 @@ class Edit:
             return [self.made(part, on_path) for part in node]
         if node in self.changes:
             letters = self.letters.get(node, {}).items()
-            return filled(self.changes[node], {name: a if a is node else self.made(a, on_path) for name, a in letters})
+            new = filled(self.changes[node], {name: a if a is node else self.made(a, on_path) for name, a in letters})
+            return ast.fix_missing_locations(ast.copy_location(new, node))  # which takes long for a whole program
         if node not in on_path:
             return node
-        return type(node)(**{name: self.made(value, on_path) for name, value in ast.iter_fields(node)})
+        fields = {name: self.made(value, on_path) for name, value in ast.iter_fields(node)}
+        return ast.copy_location(type(node)(**fields), node)
 
 
 class Mistaken(Known):

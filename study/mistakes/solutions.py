@@ -14,6 +14,7 @@ OURS = "study.exercises.course.", "study.mistakes.textbook."  # whose functions 
 MOST_KEPT = 4096  # variants of a solution
 
 
+@functools.cache
 def source_of(solution: Callable[..., Any]) -> str:
     """The source of a function, below that of the functions of the course that it calls."""
     codes = (solution.__code__, *filter(inspect.iscode, solution.__code__.co_consts))
