@@ -9,7 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
 BUDGET = {  # lines of code: neither blank, nor comment, nor docstring
-    "minigrad": 13801, "nn": 2544, "models": 4071, "study": 11123, "tests": 26545, "benchmarks": 950, "docs": 494, "examples": 359,
+    "minigrad": 13801, "nn": 2544, "models": 4071, "study": 11124, "tests": 26546, "benchmarks": 950, "docs": 494, "examples": 359,
 }
 
 

@@ -38,7 +38,8 @@ SHOWN = {  # {a command, as a page shows it: the commands that try it, in order}
     "exercises train softmax.py": ["exercises train softmax.py"],
     "exercises grade homework/ --report homework.html": ["exercises grade homework/ --report homework.html"],
     'gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"':
-        ['gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"', "gradcheck"],
+        ['gradcheck my_ops.py:MyNorm --inputs "x=randn(4,8) weight,bias=randn(8)"',
+         "gradcheck my_ops.py:MyNorm --inputs 'x=randn(4,8) weight=randn(8) bias=0'", "gradcheck"],
     "COMMAND --help": ["train --help", "info"],
 }
 GIVEN = {  # files that the commands read

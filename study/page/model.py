@@ -79,4 +79,3 @@ def expressions(mistakes: list[Mistake]) -> dict[str, Any]:
         "gradients": {name: made.gradients[name] for name in (*parameters, "weights", "masked_scores", "loss")},
         "choices": made.choices, "start": {name: array.ravel().tolist() for name, array in parameters.items()},
         "letters": STOP_AND_LETTERS, "word": LETTERS, "batch": BATCH, "steps": STEPS, "rate": RATE})
-
