@@ -213,7 +213,7 @@ def said(edit: Edit, words: Words) -> tuple[str, str]:
     names = dict.fromkeys(node.id for node in ast.walk(around) if isinstance(node, ast.Name))
     meant = {name: shown(words.meanings[name]) for name in names if name in words.meanings}
     where = ", ".join(f"{name} is {meaning}" for name, meaning in meant.items() if len(meaning) < LONG)
-    is_alone = sum(ast.dump(node) == ast.dump(right) for node in ast.walk(around)) == 1  # else one cannot tell which is meant
+    is_alone = sum(ast.dump(node) == ast.dump(right) for node in ast.walk(around)) == 1  # else which is meant?
     is_told = edit.form is not None and is_any(edit.form) and is_alone  # "p is squared": only where is left to say
     place = before if before != texts.get("a") else texts["line"]
     replaced = f"in {place}" if is_told else f"{after} replaces {before}"
